@@ -37,6 +37,7 @@ from atled.graph.keyed.entries import (
     spec_of,
 )
 from atled.graph.keyed.programs import Program, described, leaves_of, program_of
+from atled.graph.keyed.sequences import RECORDERS, Said
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
 from atled.limits.caches import Generations
@@ -391,13 +392,38 @@ class Description:
             self._program, self._table, self._codes = program, table, codes
             self._cells, self._count = cells, count
         found: list[NdArray] = program.run(cells, begins, self._floats)
+        if RECORDERS:
+            self._note(found)
         return found
 
     def _run_first(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
         """Run what is not known, on arrays without values, or while something observes calls."""
         program = self._compiled(cells)
         begins = self._begins
-        return (program.run_bound if is_observed() else program.run)(cells, begins, self._floats)
+        found = (program.run_bound if is_observed() else program.run)(cells, begins, self._floats)
+        if RECORDERS:
+            self._note(found)
+        return found
+
+    def _note(self, results: Sequence[NdArray]) -> None:
+        """Tell who records what this thread runs that this has run."""
+        for each in tuple(RECORDERS):
+            each.note(self, results)
+
+    @property
+    def said(self) -> Said:
+        """What it says, on which arrays, for who joins descriptions; without the arrays that a run gives."""
+        return Said(self._entries, list(self._leaves), self._begins, ())
+
+    @property
+    def floats(self) -> list[float]:
+        """The run-time numbers of its entries, in their order."""
+        return self._floats
+
+    @property
+    def context(self) -> Context | None:
+        """Who computes; None for the Context in force."""
+        return self._context
 
     def _compiled(self, cells: Sequence[ArrayCell]) -> Program:
         """The program, found or compiled."""

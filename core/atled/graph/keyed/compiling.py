@@ -97,7 +97,7 @@ def _lowered(described: Described, in_place: frozenset[int], is_apart: bool) -> 
     """
     graph, assigned = described.graph, described.assigned
     results = [_apart(graph, value) if in_place else value for value in described.results]
-    values = [_new_value(graph, each, is_full=n not in in_place) for n, each in enumerate(assigned)]
+    values = [described.new_value(each, is_full=n not in in_place) for n, each in enumerate(assigned)]
     if len(assigned) > 1:  # else the graph itself knows what it has to copy before
         values = [_apart(graph, value) if in_place else value for value in values]
     writes: list[IRNode] = []
@@ -114,19 +114,6 @@ def _lowered(described: Described, in_place: frozenset[int], is_apart: bool) -> 
     changed = tuple(sorted({number for number, _, _ in plan.written}))
     shapes = tuple(value.shape for value in described.results)
     return Compiled(plan, shapes, tuple(swapped), changed, tuple(described.lows))
-
-
-def _new_value(graph: Graph, assigned: Assigned, *, is_full: bool) -> IRValue:
-    """What an array is to hold, in its dtype; is_full: and in its shape."""
-    target, value = assigned.target, assigned.value
-    if isinstance(value, Number):
-        shape = target.shape if is_full else ()
-        made: IRValue = graph.op("Constant", val=value.slot, shape=shape, dtype=target.dtype)
-        return made
-    if is_full and value.shape != target.shape:
-        value = graph.reshape(value, (1,) * (target.ndim - value.ndim) + value.shape)
-        value = graph.op("Broadcast", value, shape=target.shape)
-    return graph.coerce(value, None, target.dtype, graph.context)
 
 
 def _apart(graph: Graph, value: IRValue) -> IRValue:

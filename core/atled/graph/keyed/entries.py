@@ -19,6 +19,7 @@ from atled_contexts import Context
 
 VIEW, NUMBER, OUTPUT, RESULT, ASSIGN, GRADIENTS = -1, -2, -3, -4, -5, -6
 LOOP, END_LOOP, BRANCH, OTHERWISE, END_BRANCH = -7, -8, -9, -10, -11
+HELD, SHOWN = -12, -13
 """What an entry begins with: one of these, an op, or, where a leaf is a whole array, the sizes of that."""
 
 Entry = tuple[Any, ...]
@@ -28,10 +29,13 @@ Entry = tuple[Any, ...]
     (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values, error or None)
     (LOOP, sequences, states, count, length, backwards), the entries of its step, (END_LOOP, states, rows, until)
     (BRANCH, condition), the entries of one side, (OTHERWISE, values), those of the other one, (END_BRANCH, values)
+    (HELD, leaf, value), (SHOWN, value, shape, strides, offset)
 
 Values are the numbers of their entries. A view names the first leaf of the same array, None where it is that itself;
 its offset counts from the first element of that leaf. Its strides are None where it is the whole array, () where it is
-a part in C order. An attribute is (name, value); of a run-time float (name,), unless the op refuses some values of it.
+a part in C order. An attribute is (name, value); of a run-time float (name,), unless the op refuses some values of
+it. HELD is what the array of a leaf would hold if it were assigned a value. SHOWN is a window on a value, or, without
+strides, that in another shape; both stand outside of loops and branches.
 """
 
 _BITS = (7, 8, 15, 16, 31, 32, 53)
@@ -190,6 +194,11 @@ class Described:
             return self._end_loop(*entry[1:])
         elif kind in (BRANCH, OTHERWISE, END_BRANCH):
             return self._branch(kind, entry[1])
+        elif kind == HELD:
+            assigned = Assigned(self._arrays[entry[1]], self.value(entry[1]), self._operand(entry[2]), True)
+            return (self.new_value(assigned, is_full=True),)
+        elif kind == SHOWN:
+            return (self._part(self.value(entry[1]), *entry[2:]),)
         else:
             return (self._leaf(entry[2] if kind == VIEW else entry),)
         return ()
@@ -201,6 +210,26 @@ class Described:
             return self.graph.external(number, ArrayDesc(shape, self._leaves.dtypes[number]))
         window = whole(shape) if window is None else window._replace(offset=window.offset - self.lows[number])
         return self.graph.window(self._base(number), window)
+
+    def _part(self, value: IRValue, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> IRValue:
+        """A window on a value, or all of it in another shape."""
+        if strides is None:
+            return self.graph.reshape(value, shape)
+        if value.is_window or value.base.external >= 0:  # strides count in memory that has the value only
+            value = self.graph.op("Identity", value)
+        return self.graph.window(value, Window(shape, strides, offset))
+
+    def new_value(self, assigned: Assigned, *, is_full: bool) -> IRValue:
+        """What an array is to hold, in its dtype; is_full: and in its shape."""
+        target, value, graph = assigned.target, assigned.value, self.graph
+        if isinstance(value, Number):
+            shape = target.shape if is_full else ()
+            made: IRValue = graph.op("Constant", val=value.slot, shape=shape, dtype=target.dtype)
+            return made
+        if is_full and value.shape != target.shape:
+            value = graph.reshape(value, (1,) * (target.ndim - value.ndim) + value.shape)
+            value = graph.op("Broadcast", value, shape=target.shape)
+        return graph.coerce(value, None, target.dtype, graph.context)
 
     def _number(self, kind: type, *about: int) -> Number:
         slot = self._outside_float()
