@@ -19,8 +19,8 @@ def write_to_targets(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> lis
 
     So does a node whose implementation can write there, with the strides that a window has, if nobody else reads what
     it makes, and nothing that it reads changes up to the assignment, whose turn it takes; of several outputs it writes
-    all, or none. A formula that does not look
-    at what its target held has that for an output only; then others may compute it on the way.
+    all, or none. A formula that does not look at what its target held has that for an output only; then others may
+    compute it on the way.
 
     results: values that must exist although no node may read them.
     """

@@ -12,6 +12,7 @@ from atled.errors import RefusedError, did_you_mean, four_parts
 from atled.graph.keyed.scopes import Scope, Side, Step
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
+from atled.ops import formula
 from atled.ops.elementwise import whole_operand, with_numbers
 from atled.ops.spec import SPECS, OpSpec
 from atled.strides import Window, bounds, contiguous_strides, is_injective, overlap, whole
@@ -364,7 +365,7 @@ class Described:
         """The op with numbers in place of some inputs, its other inputs, and the numbers by name."""
         arrays = [value.dtype for value in values if isinstance(value, IRValue)]
         dtype = np.result_type(*arrays) if arrays else np.dtype(float)
-        if spec.predicate and dtype.kind in "iu" and dtype != np.uint64:
+        if _compares(spec) and dtype.kind in "iu" and dtype != np.uint64:
             # To compare overflows nothing, as in NumPy.
             extremes = [value.extreme for value in values if isinstance(value, Number) and value.kind is int]
             if not all(_holds(dtype, each) for each in extremes):
@@ -552,6 +553,18 @@ def _check_count(spec: OpSpec, operands: Sequence[int | None]) -> None:
     inputs = ", ".join(each.name + " (may be None)" * each.optional for each in spec.inputs)
     asked = f"a call of {spec.name} with {len(operands)} inputs"
     raise TypeError(four_parts(asked, wrong, f"its inputs: {inputs}", "give it these, in this order"))
+
+
+def _compares(spec: OpSpec) -> bool:
+    """Whether an op says 1 or 0 of numbers that it compares, and computes with none."""
+    if spec.predicate or spec.program is None:
+        return spec.predicate
+    return all(
+        isinstance(each, formula.Apply)
+        and each.op == "where"
+        and all(isinstance(value, formula.Number) for value in each.args[1:])
+        for each in spec.program.expressions
+    )
 
 
 def _holds(dtype: np.dtype, value: int) -> bool:

@@ -1,6 +1,7 @@
 """Op-trees run as programs of the core."""
 
 import numpy as np
+import pytest
 
 
 def test_a_tree_is_computed_where_it_is_assigned(be):
@@ -17,3 +18,20 @@ def test_views_are_operands_and_targets(be):
     expected = np.arange(12.0).reshape(3, 4)
     expected[:, ::2] = 3 * expected[:, 1::2]
     np.testing.assert_array_equal(x.get(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+def test_integers_are_compared_with_numbers_beyond_their_dtype(be, dtype):
+    values = np.array([[0, 1, 100]])
+    x, out = be.array(values, dtype=dtype), be.zeros((1, 3))
+    for number in (-1000, -1, 100, 300, 2**40):
+        for tree, wanted in (
+            (x < number, values < number),
+            (x >= number, values >= number),
+            (x == number, values == number),
+            (number != x, number != values),
+        ):
+            out[:] = tree
+            np.testing.assert_array_equal(out.get(), wanted)
+    with pytest.raises(OverflowError, match="Python number"):
+        out[:] = be.maximum(x, 2**40)
