@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from atled.files.pickled import load_pickled
-from atled.files.structures import load_structure, save_structure
+from atled.files.structures import is_structure, load_structure, save_structure
 
-__all__ = ["load_pickled", "load_structure", "save_structure"]
+__all__ = ["is_structure", "load_pickled", "load_structure", "save_structure"]

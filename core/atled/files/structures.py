@@ -13,9 +13,11 @@ import numpy as np
 from atled.errors import four_parts
 from atled.files.entry import reading, refusal
 from atled.files.hdf5 import dataset_values, h5_datasets, h5_unpacked, h5py_library
+from atled.files.opening import open_regular
 from atled.files.replacing import replacing
 
 _FORMAT = "atled structure 1"
+_HDF5 = b"\x89HDF"
 _REMEDY = "load a file that save_structure wrote"
 
 
@@ -36,8 +38,19 @@ def save_structure(path: str | os.PathLike[str], value: Any) -> None:
         file.create_dataset("description", data=np.frombuffer(text.encode(), np.uint8))
         for number, array in enumerate(arrays):
             file.create_dataset(f"arrays/{number}", data=array)
-    with replacing(path) as beside, open(beside, "xb") as out:
-        out.write(buffer.getvalue())
+    try:
+        with replacing(path) as beside, open(beside, "xb") as out:
+            out.write(buffer.getvalue())
+    except OSError as error:
+        wrong = f"the file could not be written ({error.strerror})"
+        remedy = "check that the folder exists, may be written to, and has room"
+        raise OSError(error.errno, four_parts(asked, wrong, "", remedy)) from error
+
+
+def is_structure(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as HDF5 does.  OSError: it is missing or cannot be read."""
+    with open_regular(f"reading {os.fspath(path)!r}", path) as file:
+        return file.read(len(_HDF5)) == _HDF5
 
 
 def load_structure(path: str | os.PathLike[str]) -> Any:

@@ -34,8 +34,8 @@ class Multicost(NervanaObject):
         self.deltas: Any = None
 
     def initialize(self, in_obj: Any) -> None:
-        """Have each cost make memory for its row.  in_obj: a container with as many rows; ValueError: other ones."""
-        rows = getattr(in_obj, "layers", ())
+        """Have each cost make memory for its row.  in_obj: a Tree with as many rows; ValueError: other ones."""
+        rows: Any = in_obj.layers if isinstance(getattr(in_obj, "out_shape", None), list) else None
         self._check("initialize", "rows of layers", rows)
         self.prev_layer = in_obj
         for each, row in zip(self.costs, rows, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts
-from atled.neon.layers.layer import Layer
+from atled.neon.layers.layer import GeneralizedCost, Layer
 from atled.neon.layers.layer_container import LayerContainer
 from atled.neon.layers.sequential import Sequential
 from atled.neon.models.evaluation import evaluated, outputs_of
@@ -99,6 +99,10 @@ class Model(SavedModel, NervanaObject):
             self.layers.allocate_deltas()
             self.initialized = True
         if cost is not None:
+            if isinstance(self.layers.out_shape, list) and isinstance(cost, GeneralizedCost):
+                wrong = f"{type(cost).__name__} is one cost for {len(self.layers.out_shape)} outputs"
+                remedy = "give a Multicost, with a cost for each"
+                raise ValueError(four_parts(f"{self._told}.initialize", wrong, "", remedy))
             cost.initialize(self.layers)
             self.cost = cost
             set_shortcuts(self.layers, cost, self._shortcuts)
@@ -131,26 +135,31 @@ class Model(SavedModel, NervanaObject):
         cost: such as GeneralizedCost.  optimizer: with `optimize(layers, epoch=...)`.
         callbacks: None, or an object with on_train_begin(epochs), on_epoch_begin(epoch),
             on_minibatch_begin(epoch, minibatch), on_minibatch_end(epoch, minibatch), on_epoch_end(epoch) and
-            on_train_end().
+            on_train_end(), which is called after an error, too.
 
         KeyboardInterrupt: Ctrl-C was pressed; the batch is completed, and on_train_end called, before.
         """
+        needed = ("dataset", dataset, "__iter__"), ("cost", cost, "get_errors"), ("optimizer", optimizer, "optimize")
+        for what, given, method in needed:
+            if not hasattr(given, method):
+                wrong = f"{what} is of type {type(given).__name__}, which has no {method}"
+                remedy = "give an ArrayIterator, a GeneralizedCost and an optimizer, or classes like them"
+                raise TypeError(four_parts(f"{self._told}.fit", wrong, "", remedy))
         self.initialize(dataset, cost)
         self.optimizer = optimizer
         self.finished = False
         told = _Told(callbacks)
         with Interruption() as interruption:
+            told.on_train_begin(num_epochs)
             try:
-                told.on_train_begin(num_epochs)
                 while self.epoch_index < num_epochs and not self.finished and not interruption.is_asked:
                     told.on_epoch_begin(self.epoch_index)
                     self._fit_epoch(dataset, told, interruption)
                     if not interruption.is_asked:
                         told.on_epoch_end(self.epoch_index)
                         self.epoch_index += 1
-            except KeyboardInterrupt:
-                interruption.is_asked = True  # it is raised below, once all is written
-            told.on_train_end()
+            finally:
+                told.on_train_end()
         if interruption.is_asked:
             raise KeyboardInterrupt
 
@@ -184,6 +193,10 @@ class Model(SavedModel, NervanaObject):
 
         dataset: as for `fit`, with `ndata` and `reset`.  metric: `metric(y, t, calcrange=slice)`.
         """
+        if not callable(metric):
+            wrong = f"metric is of type {type(metric).__name__}"
+            remedy = "give a metric of atled.neon.transforms, such as Misclassification()"
+            raise TypeError(four_parts(f"{self._told}.eval", wrong, "", remedy))
         self.initialize(dataset, None)
         return evaluated(self, dataset, metric)
 

@@ -11,9 +11,7 @@ from atled.errors import four_parts
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.layer_container import made
 from atled.neon.nervana_object import NervanaObject
-from atled.structures import load_pickled, load_structure, save_structure
-
-_HDF5 = b"\x89HDF"
+from atled.structures import is_structure, load_pickled, load_structure, save_structure
 
 
 class SavedModel(NervanaObject):
@@ -58,18 +56,18 @@ class SavedModel(NervanaObject):
         OSError: it is missing or cannot be read.  ValueError: it is damaged, of another kind, or of other layers; the
         model is as it was then.
         """
-        with open(param_path, "rb") as file:
-            is_hdf5 = file.read(4) == _HDF5
-        self.deserialize((load_structure if is_hdf5 else load_pickled)(param_path), load_states=load_states)
+        load = load_structure if is_structure(param_path) else load_pickled
+        self.deserialize(load(param_path), load_states=load_states)
 
     def deserialize(self, model_dict: dict[str, Any], data: Any = None, load_states: bool = True) -> None:
         """Take parameters from a description; a model without layers makes those described.
 
+        model_dict: as of `serialize`, or the description of a container alone.
         data: no effect.  load_states: with states of an optimizer, where there are any.
         ValueError: it describes other layers, or none; the model is as it was then.
         """
         asked = f"deserialize of Model {self.name!r}"
-        described = model_dict.get("model") if isinstance(model_dict, dict) else None
+        described = model_dict.get("model", model_dict) if isinstance(model_dict, dict) else None
         if not isinstance(described, dict) or not {"type", "config"} <= described.keys():
             remedy = "give what Model.serialize made"
             raise ValueError(four_parts(asked, "it has no description of layers", "", remedy))

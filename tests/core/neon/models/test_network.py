@@ -186,6 +186,29 @@ def test_an_interrupt_from_within_ends_with_callbacks_told(be, where):
     assert model.epoch_index == 0
 
 
+def test_a_second_ctrl_c_does_not_wait(cpu):
+    def press():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+
+    noting = Noting(("on_minibatch_begin", 0, 1), press)
+    with pytest.raises(KeyboardInterrupt):
+        classifier().fit(spot_data(), cross_entropy(), momentum(), 5, noting)
+    assert noting.told[-2:] == [("on_minibatch_begin", 0, 1), ("on_train_end",)]
+
+
+def test_callbacks_are_told_of_the_end_after_an_error(be):
+    noting = Noting()
+    model, data = classifier(), ArrayIterator(spots()[0], np.ones((10, 2)), make_onehot=False)
+    model.initialize(data)
+    before = [each.W.get() for each in model.layers_to_optimize]
+    with pytest.raises(ValueError, match=r"(?s)CrossEntropyMulti.*\[3, 4\].*\[2, 4\]"):
+        model.fit(data, cross_entropy(), momentum(), 5, noting)
+    assert noting.told[-1] == ("on_train_end",)
+    for each, weights in zip(model.layers_to_optimize, before, strict=True):
+        np.testing.assert_array_equal(each.W.get(), weights)
+
+
 def after(batches, interrupt):
     yield next(batches)
     interrupt()
@@ -211,6 +234,32 @@ def test_what_is_no_network_is_refused(cpu):
         from atled.neon.models import GAN  # noqa: F401  # what is asked for is the error
     with pytest.raises(ValueError, match="no batch"):
         classifier().fit(Empty(), cross_entropy(), momentum(), 1)
+    with pytest.raises(TypeError, match=r"(?s)metric is of type NoneType.*Misclassification"):
+        classifier().eval(spot_data(), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((3, None, None), "dataset is of type int"),
+        (([], 3, None), "cost is of type int"),
+        (([], GeneralizedCost(None, "cost"), 4), "optimizer is of type int"),
+    ],
+)
+def test_what_cannot_train_is_refused_before_anything_is_made(cpu, given, message):
+    model = classifier()
+    with pytest.raises(TypeError, match=message):
+        model.fit(*given, 1)
+    assert not model.initialized
+
+
+def test_a_cost_alone_is_refused_for_several_outputs(cpu):
+    node = BranchNode()
+    model = Model(Tree([[Linear(3, INIT), node, Linear(3, INIT)], [node, Linear(3, INIT)]]))
+    with pytest.raises(ValueError, match=r"(?s)one cost for 2 outputs.*Multicost"):
+        model.fit(spot_data(), cross_entropy(), momentum(), 1)
+    with pytest.raises(ValueError, match="one, for 1 costs"):
+        classifier().fit(spot_data(), Multicost([cross_entropy()]), momentum(), 1)
 
 
 class Empty:
