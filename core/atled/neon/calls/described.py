@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from atled.errors import four_parts
-from atled.limits.caches import register_cache
 from atled.neon.calls.layer_objects import LayerObject
 from atled.neon.transforms.transform import Transform
 from atled.neon.trees.tensor import Tensor
+from atled.plugin import register_cache
 
 _LIMIT = 1024
 """So many keys of calls a backend keeps; a network of some hundred layers makes fewer."""
