@@ -1,56 +1,12 @@
 """Programs written for neon run through the drop-in, unchanged; what they print is what NumPy computes."""
 
-import importlib
-import math
 import re
-import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tests.compat import neon_in_numpy
-
-from atled.neon.backends import cleanup_backend
-from atled.neon.backends.backend import Backend
-
-PROGRAMS = sorted((Path(__file__).parent / "neon_programs").glob("*.py"))
-
-
-@pytest.fixture
-def neon_drop_in(monkeypatch):
-    """`import neon` means atled; what a program leaves behind is forgotten."""
-    module = importlib.import_module("atled.compat.neon")
-    registered = dict(Backend.backends)
-    module.install()
-    yield module
-    module.uninstall()
-    cleanup_backend()
-    Backend.backends.clear()
-    Backend.backends.update(registered)
-
-
-def lines_of(printed):
-    return [[_number(word) for word in line.split()] for line in printed.splitlines()]
-
-
-def _number(word):
-    try:
-        return float(word)
-    except ValueError:
-        return word
-
-
-def check_printed(printed, program):
-    """Every line has the words of NumPy's, and numbers that differ by float32's rounding over the steps."""
-    expected = list(getattr(neon_in_numpy, program.stem)())
-    found = lines_of(printed)
-    assert [line[0] for line in found] == [line[0] for line in expected]
-    for line, wanted in zip(found, expected, strict=True):
-        assert len(line) == len(wanted), line
-        for word, other in zip(line, wanted, strict=True):
-            same = word == other if isinstance(other, str) else math.isclose(word, other, rel_tol=2e-3, abs_tol=2e-4)
-            assert same, (line[0], word, other)
+from tests.compat.neon_running import PROGRAMS, check_printed, printed_by
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
@@ -60,16 +16,22 @@ def test_a_program_does_not_name_atled(program):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("context", [None, "sim", "reference"])
-def test_a_program_prints_what_numpy_computes(program, context, neon_drop_in, monkeypatch, capsys):
-    neon_drop_in.install(context)
-    monkeypatch.setattr(sys, "argv", [str(program)])
-    runpy.run_path(str(program), run_name="__main__")
-    check_printed(capsys.readouterr().out, program)
+def test_a_program_prints_what_numpy_computes(program, context):
+    check_printed(printed_by(program, context), program)
 
 
-def test_there_is_a_function_in_numpy_for_each_program():
+def test_there_are_ten_and_a_function_in_numpy_for_each():
     public = {name for name in vars(neon_in_numpy) if not name.startswith("_")} - {"np", "RandomState"}
     assert public == {program.stem for program in PROGRAMS}
+    assert len(PROGRAMS) >= 10
+
+
+def test_other_numbers_are_a_difference():
+    program = PROGRAMS[0].with_name("linear_regression.py")
+    printed = printed_by(program, "reference")
+    check_printed(printed, program)
+    with pytest.raises(AssertionError, match="'b'"):
+        check_printed(re.sub(r"^b 0\.9", "b 0.8", printed, flags=re.MULTILINE), program)
 
 
 def test_the_command_runs_one_in_a_process_of_its_own(tmp_path):
