@@ -52,17 +52,27 @@ class ArrayIterator(NervanaDataIterator):
         kinds = [self._sizes(each, shape) for each, shape in zip(arrays, shapes, strict=True)]
         self.shape = kinds if several else kinds[0]
         self.lshape = lshape
-        be = self._present
-        labels = None if y is None else self._labels(y)
-        self._inputs = [_Batches(be, each, shape) for each, shape in zip(arrays, kinds, strict=True)]
-        self._targets = (
-            None if labels is None else _Batches(be, labels, labels.shape[1], np.int32 if make_onehot else None)
-        )
         self._several = several
+        self._arrays = list(zip(arrays, kinds, strict=True))
+        self._classes = None if y is None else self._labels(y)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """Make the tensors of a batch. ValueError: the backend has no batch size."""
+        be = self._present
+        self._size = be.bsz
+        if self._size < 1:
+            remedy = "give gen_backend a batch_size"
+            raise ValueError(four_parts(self._told, f"batches are of {self._size} examples", "", remedy))
+        self._inputs = [_Batches(be, array, shape) for array, shape in self._arrays]
+        self._targets: Any = None
         self._onehot: Any = None
-        if labels is not None and make_onehot:
-            self._onehot = be.iobuf(nclass)
-            self._tree = be.onehot(self._targets.buffer, axis=0)  # type: ignore[union-attr]  # there are labels
+        if self._classes is not None:
+            dtype = np.int32 if self.make_onehot else None
+            self._targets = _Batches(be, self._classes, self._classes.shape[1], dtype)
+            if self.make_onehot:
+                self._onehot = be.iobuf(self.nclass)
+                self._tree = be.onehot(self._targets.buffer, axis=0)
 
     @property
     def _told(self) -> str:
@@ -115,8 +125,9 @@ class ArrayIterator(NervanaDataIterator):
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets of each batch; tensors that the next one writes anew."""
-        size = self._present.bsz
-        begin = self.start
+        if self._size != self._present.bsz:
+            self._allocate()
+        begin, size = self.start, self._size
         while begin < self.ndata:
             x: Any = [each.at(begin) for each in self._inputs]
             t = None if self._targets is None else self._targets.at(begin)

@@ -72,3 +72,12 @@ def test_data_that_does_not_fit_is_refused(cpu, arguments, error, message):
 def test_an_iterator_without_batches_says_so(cpu):
     with pytest.raises(NotImplementedError, match="define it in NervanaDataIterator"):
         iter(NervanaDataIterator())
+
+
+def test_batches_follow_the_batch_size_of_the_backend(cpu):
+    data = ArrayIterator(X, LABELS, nclass=3)
+    cpu.bsz = 5
+    assert [(x.shape, t.shape) for x, t in data] == [((3, 5), (3, 5))] * 2
+    cpu.bsz = 0
+    with pytest.raises(ValueError, match=r"(?s)of 0 examples.*batch_size"):
+        ArrayIterator(X)
