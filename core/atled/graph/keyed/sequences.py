@@ -27,7 +27,7 @@ from atled.graph.keyed.entries import (
     spec_of,
 )
 from atled.ops.spec import OpSpec
-from atled.strides import Window, contiguous_strides, overlap
+from atled.strides import Window, bounds, contiguous_strides, overlap
 
 
 class Said(NamedTuple):
@@ -69,11 +69,21 @@ class Target(Protocol):
 
 
 class _Held(NamedTuple):
-    """What an array holds between two descriptions.  leaf: of all of it.  value: as the leaf would have it."""
+    """What elements of an array hold between two descriptions, from the one at begin to before the one at end.
 
+    leaf: of them.  value: what it would have.
+    """
+
+    begin: int
+    end: int
     leaf: int
     value: int
     shape: tuple[int, ...]
+
+    def has(self, window: Window) -> bool:
+        """Whether it says what a window holds."""
+        begin, end = bounds(window)
+        return self.begin <= begin and end <= self.end
 
 
 class Joined:
@@ -81,84 +91,95 @@ class Joined:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._held: dict[ArrayCell, _Held] = {}
-        self._windows: dict[ArrayCell, list[tuple[Window, int, int]]] = {}  # assigned: where, to which leaf, what
+        # By array what was assigned to elements in a row, none of them twice, and to other windows: leaf and value.
+        self._held: dict[ArrayCell, list[_Held]] = {}
+        self._windows: dict[ArrayCell, list[tuple[Window, int, int]]] = {}
         self._shown: dict[Entry, int] = {}
 
     def fits(self, said: Said) -> bool:
         """Whether one can be joined to those before it.
 
-        Not so one that reads or writes over a part of an array that was written: between them stands an end.
+        Not so one that reads or writes over some of what was written at once, and something else: before it is an end.
         """
         leaves = _leaves(said)
         for cell, window in (leaves[position] for position in _read(said.entries) if position in leaves):
-            if any(overlap(window, each) for each, *_ in self._windows.get(cell, ())):
+            if self._is_written(cell, window) or any(
+                not each.has(window) for each in self._held.get(cell, ()) if overlap(window, _row(each))
+            ):
                 return False
         for entry in said.entries:
             if entry[:1] != (ASSIGN,):
                 continue
             cell, window = leaves[entry[1]]
-            if _is_whole(cell, window):
-                if cell in self._windows:
-                    return False
-            elif cell in self._held or any(overlap(window, each) for each, *_ in self._windows.get(cell, ())):
+            touched = [each for each in self._held.get(cell, ()) if overlap(window, _row(each))]
+            if self._is_written(cell, window) or (touched and not _is_row(window)):
+                return False
+            if any(not _covers(window, each) for each in touched):
                 return False
         return True
 
     def add(self, said: Said) -> None:
         """Join one that fits."""
-        entries = self._target.entries
+        entries, leaves, results = self._target.entries, _leaves(said), iter(said.results)
         # Leaves first: what an array holds by now is a value from outside of loops and branches.
-        numbers = {position: self._leaf(*about) for position, about in _leaves(said).items()}
-        leaves, results = _leaves(said), iter(said.results)
-        held: dict[ArrayCell, _Held] = {}
+        numbers = {position: self._leaf(*about) for position, about in leaves.items()}
+        held: list[tuple[ArrayCell, _Held]] = []
         for position, entry in enumerate(said.entries):
             if position in leaves:
                 continue
             if entry[0] == RESULT:
                 cell, value = next(results), numbers[entry[1]]
-                held[cell] = self._holding(cell, Window((cell.size,), (1,)), value, flat=True)
+                window = Window((cell.size,), (1,))
+                flat = self._added((SHOWN, value, window.shape, None, 0))
+                held.append((cell, self._holding(cell, window, flat)))
             elif entry[0] == ASSIGN:
                 cell, window = leaves[entry[1]]
                 value = numbers[entry[2]]
-                if _is_whole(cell, window):
-                    held[cell] = self._holding(cell, window, value)
+                if _is_row(window):
+                    held.append((cell, self._holding(cell, window, value)))
                 else:
                     leaf = self._target.leaf(_view(cell, window))
                     self._windows.setdefault(cell, []).append((window, leaf, value))
             else:
                 numbers[position] = len(entries)
                 entries.append(_renumbered(entry, numbers))
-        self._held |= held
+        for cell, new in held:
+            others = [each for each in self._held.get(cell, ()) if each.end <= new.begin or new.end <= each.begin]
+            self._held[cell] = [*others, new]
 
     def end(self) -> None:
         """Have all arrays hold what the last one assigned to each."""
-        for each in self._held.values():
-            self._target.assign(each.leaf, each.value)
+        for rows in self._held.values():
+            for each in rows:
+                self._target.assign(each.leaf, each.value)
         for windows in self._windows.values():
             for _, leaf, value in windows:
                 self._target.assign(leaf, value)
 
+    def _is_written(self, cell: ArrayCell, window: Window) -> bool:
+        """Whether a window has an element of one that was assigned, and is no row of elements."""
+        return any(overlap(window, each) for each, *_ in self._windows.get(cell, ()))
+
     def _leaf(self, cell: ArrayCell, window: Window) -> int:
         """What a part of an array holds by now."""
-        held = self._held.get(cell)
+        held = next((each for each in self._held.get(cell, ()) if each.has(window)), None)
         if held is None:
             return self._target.leaf(_view(cell, window))
-        is_whole = _is_whole(cell, window)
-        if is_whole and window.shape == held.shape:
+        is_all = _is_row(window) and _covers(window, held)
+        if is_all and window.shape == held.shape:
             return held.value
-        entry = SHOWN, held.value, window.shape, None if is_whole else window.strides, window.offset
+        strides = None if is_all else window.strides
+        entry = SHOWN, held.value, window.shape, strides, window.offset - held.begin
         found = self._shown.get(entry)
         if found is None:
             found = self._shown[entry] = self._added(entry)
         return found
 
-    def _holding(self, cell: ArrayCell, window: Window, value: int, *, flat: bool = False) -> _Held:
-        """What an array holds that was assigned a value; flat: of the same size, in whatever shape."""
+    def _holding(self, cell: ArrayCell, window: Window, value: int) -> _Held:
+        """What a row of elements holds that was assigned a value."""
         leaf = self._target.leaf(_view(cell, window))
-        if flat:
-            value = self._added((SHOWN, value, window.shape, None, 0))
-        return _Held(leaf, self._added((HELD, leaf, value)), window.shape)
+        begin, shape = window.offset, window.shape
+        return _Held(begin, begin + window.size, leaf, self._added((HELD, leaf, value)), shape)
 
     def _added(self, entry: Entry) -> int:
         entries = self._target.entries
@@ -245,8 +266,18 @@ def _renumbered(entry: Entry, numbers: dict[int, int]) -> Entry:
     return (kind, *values, new(entry[3]), *entry[4:])
 
 
-def _is_whole(cell: ArrayCell, window: Window) -> bool:
-    return window.offset == 0 and window.size == cell.size and window.strides == contiguous_strides(window.shape)
+def _is_row(window: Window) -> bool:
+    """Whether it is elements in a row, in C order."""
+    return window.strides == contiguous_strides(window.shape)
+
+
+def _row(held: _Held) -> Window:
+    return Window((held.end - held.begin,), (1,), held.begin)
+
+
+def _covers(window: Window, held: _Held) -> bool:
+    begin, end = bounds(window)
+    return begin <= held.begin and held.end <= end
 
 
 def _view(cell: ArrayCell, window: Window) -> View:
