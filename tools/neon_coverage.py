@@ -144,7 +144,15 @@ def page() -> str:
         lines += ["|---|---|---|---|---|---|", *map(_row, names)]
     lines += ["", "## Modules", "", "| module | names |", "|---|---|"]
     lines += [f"| `{module}` | {_code(names)} |" for module, names in SURFACE["modules"].items()]
-    lines += ["", "## Not yet", "", "Layers, training and data are to follow.", "", "| module | names |", "|---|---|"]
+    lines += [
+        "",
+        "## Left out",
+        "",
+        "Importing one of these raises ImportError, which says what to use instead.",
+        "",
+        "| module | names |",
+        "|---|---|",
+    ]
     lines += [f"| `{module}` | {_code(names)} |" for module, names in SURFACE["later"].items()]
     return "\n".join(lines) + "\n"
 

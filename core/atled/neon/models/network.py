@@ -29,6 +29,7 @@ class Model(SavedModel, NervanaObject):
 
     layers: from here on the container.  cost, optimizer: those of the last `fit`.
     epoch_index: how many epochs were trained.  finished: what a callback sets to True to end `fit` with the epoch.
+    nbatches: how many batches an epoch of the last `fit` has; None where the dataset does not tell.
     initialized: whether the layers have their memory.
     total_cost: the mean cost of the batches of the last epoch.
 
@@ -48,6 +49,7 @@ class Model(SavedModel, NervanaObject):
         self.optimizer = optimizer
         self.epoch_index = 0
         self.finished = False
+        self.nbatches: int | None = None
         self.initialized = False
         self.total_cost: Any = None
         self._made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
@@ -148,6 +150,7 @@ class Model(SavedModel, NervanaObject):
         self.initialize(dataset, cost)
         self.optimizer = optimizer
         self.finished = False
+        self.nbatches = getattr(dataset, "nbatches", None)
         told = _Told(callbacks)
         with Interruption() as interruption:
             told.on_train_begin(num_epochs)
@@ -156,8 +159,9 @@ class Model(SavedModel, NervanaObject):
                     told.on_epoch_begin(self.epoch_index)
                     self._fit_epoch(dataset, told, interruption)
                     if not interruption.is_asked:
-                        told.on_epoch_end(self.epoch_index)
+                        # Before callbacks, which may save the model: a training that goes on begins behind the epoch.
                         self.epoch_index += 1
+                        told.on_epoch_end(self.epoch_index - 1)
             finally:
                 told.on_train_end()
         if interruption.is_asked:
