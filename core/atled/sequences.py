@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from atled.arrays.cell import ArrayCell
 from atled.errors import four_parts
 from atled.graph.keyed.sequences import RECORDERS, Joined, joinable
-from atled.keyed import Description, NdArray
+from atled.keyed import Description, NdArray, View
 
-__all__ = ["Recording", "Replay", "recorded"]
+__all__ = ["RECORDERS", "Recording", "Replay", "by_hand", "recorded", "repeatable"]
 
 
 @contextlib.contextmanager
@@ -35,10 +36,41 @@ def recorded() -> Iterator[Recording]:
         del RECORDERS[next(n for n, each in enumerate(RECORDERS) if each is recording)]
 
 
+def repeatable(function: Callable[[], object]) -> None:
+    """Call a function, and have it be called again, in its turn, where what runs now is replayed.
+
+    What it runs is not recorded beside.
+    """
+    recorders = tuple(RECORDERS)
+    for each in recorders:
+        each.pause(1)
+    try:
+        function()
+    finally:
+        for each in recorders:
+            each.pause(-1)
+    for each in recorders:
+        each.called(function)
+
+
+def by_hand(what: str, array: View | None = None) -> None:
+    """Tell recordings what Python does that a replay does not do; call it only while there are `RECORDERS`.
+
+    array: what is read, for reads.
+    """
+    for each in tuple(RECORDERS):
+        each.by_hand(what, None if array is None else array.cell)
+
+
 class Recording:
-    """What ran, in order."""
+    """What ran, in order.
+
+    hand: what Python did that is not done again; with the array that it read, None where it did something else.
+    """
 
     def __init__(self) -> None:
+        self.hand: list[tuple[str, ArrayCell | None]] = []
+        self._paused = 0
         self._thread = threading.get_ident()
         self._made: list[tuple[Description | None, Sequence[NdArray], Callable[[], object] | None]] = []
 
@@ -47,12 +79,27 @@ class Recording:
 
     def note(self, description: Description, results: Sequence[NdArray]) -> None:
         """A description has run, and gave these."""
-        if threading.get_ident() == self._thread:
+        if self._is_on:
             self._made.append((description, results, None))
 
-    def call(self, function: Callable[[], object]) -> None:
+    def by_hand(self, what: str, cell: ArrayCell | None) -> None:
+        """See `by_hand`."""
+        if self._is_on:
+            self.hand.append((what, cell))
+
+    def called(self, function: Callable[[], object]) -> None:
         """Have a function be called at this point, each time."""
-        self._made.append((None, (), function))
+        if self._is_on:
+            self._made.append((None, (), function))
+
+    def pause(self, by: int) -> None:
+        """Take note of nothing for a while, by 1, or go on, by -1."""
+        if threading.get_ident() == self._thread:
+            self._paused += by
+
+    @property
+    def _is_on(self) -> bool:
+        return not self._paused and threading.get_ident() == self._thread
 
     def replay(self) -> Replay:
         """What does the same again. Descriptions that ran must not be added to from here on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from atled.array_desc import ArrayDesc
@@ -48,6 +48,15 @@ class Recorder(Protocol):
 
     def note(self, description: Any, results: Sequence[NdArray]) -> None:
         """A description has run, and gave results."""
+
+    def by_hand(self, what: str, cell: ArrayCell | None) -> None:
+        """Python read an array, or did what is not said again."""
+
+    def called(self, function: Callable[[], object]) -> None:
+        """Python did what it is to do again."""
+
+    def pause(self, by: int) -> None:
+        """Take note of nothing for a while, by 1, or go on, by -1."""
 
 
 RECORDERS: list[Recorder] = []

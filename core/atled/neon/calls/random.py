@@ -10,6 +10,7 @@ from atled.errors import four_parts, shortened
 from atled.neon.calls.checks import check_numbers, check_tensors
 from atled.neon.trees.filling import refuse_target
 from atled.neon.trees.tensor import Tensor
+from atled.sequences import repeatable
 
 
 class RandomCalls:
@@ -76,7 +77,11 @@ class RandomCalls:
         check_numbers("make_binary_mask", keepthresh=keepthresh)
         if keepthresh != keepthresh:  # NaN
             raise ValueError(four_parts("make_binary_mask", "keepthresh is NaN", "", "give a number from 0 to 1"))
-        out[:] = self.rng.uniform(size=out.shape) < keepthresh
+
+        def draw() -> None:
+            out[:] = self.rng.uniform(size=out.shape) < keepthresh
+
+        repeatable(draw)
         return out
 
     def fill_normal(self, ary: Tensor, mean: float = 0, stdv: float = 1) -> Tensor:

@@ -11,6 +11,7 @@ from atled.dtypes import is_number
 from atled.errors import four_parts, shortened
 from atled.keyed import Description, NdArray
 from atled.neon.trees.operand import Operand
+from atled.sequences import RECORDERS, by_hand
 
 if TYPE_CHECKING:
     from atled.neon.trees.tensor import Tensor
@@ -60,7 +61,7 @@ def refuse_target(target: Tensor) -> NoReturn:
 def _put_number(target: Tensor, value: Any) -> None:
     view = target.view
     try:
-        if view.is_on_host:
+        if view.is_on_host and not RECORDERS:
             view.write(value)
             return
         # Cast by NumPy, which refuses what the dtype does not hold.
@@ -79,6 +80,8 @@ def _put_array(target: Tensor, values: np.ndarray) -> None:
         _refuse_type(target, values)
     if values.shape != target.shape:
         values = _fitted(target, values)
+    if RECORDERS:
+        by_hand("an array of the host is written to a tensor")
     if target.view.is_on_host:
         target.view.write(values)
         return
@@ -122,7 +125,7 @@ def _put_tensor(target: Tensor, value: Any) -> None:
     view, source = target.view, value.view
     is_contiguous = view.desc.strides is None and source.desc.strides is None
     is_small = view.desc.size <= (_SMALL_CONTIGUOUS if is_contiguous else _SMALL)
-    if is_small and value.dtype == target.dtype and view.is_on_host and source.is_on_host:
+    if is_small and not RECORDERS and value.dtype == target.dtype and view.is_on_host and source.is_on_host:
         view.copy_from(source)
         return
     d = Description(target.backend.context)

@@ -13,6 +13,7 @@ from atled.keyed import Description, NdArray, attributes_of
 from atled.neon.trees.building import Shape, axes_of, shape_of, squeezed, transposed_axes
 from atled.neon.trees.operand import Operand
 from atled.neon.trees.rows import ELEMENTWISE, REDUCTIONS
+from atled.sequences import RECORDERS, by_hand
 
 if TYPE_CHECKING:
     from atled.neon.trees.tensor import Tensor
@@ -214,6 +215,8 @@ class Lowering:
     def _drawn(self, shape: Shape) -> int:
         """Uniform numbers of the backend's generator, as a leaf."""
         self.drew = True
+        if RECORDERS:
+            by_hand("an op-tree draws random numbers")
         assert self._target is not None
         values = self._target.backend.rng.uniform(size=shape) if self._draws else np.zeros(shape)
         return self._d.leaf(NdArray.from_numpy_array(values))

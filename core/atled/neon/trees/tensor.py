@@ -16,6 +16,7 @@ from atled.neon.trees.filling import put
 from atled.neon.trees.indexing import cuts_of
 from atled.neon.trees.operand import Operand
 from atled.neon.trees.shapes import two_axes
+from atled.sequences import RECORDERS, by_hand
 
 if TYPE_CHECKING:
     from atled.neon.backends.backend import Backend
@@ -138,6 +139,8 @@ class Tensor(Operand):
     def get(self) -> np.ndarray:
         """The values, as a new array on the host."""
         view = self.view
+        if RECORDERS:
+            by_hand("a tensor is read", view)
         if not view.is_on_host and 2 * view.size < view.cell.size:
             # A small part of what is on a device: the rest need not travel.
             d = Description(self.backend.context)
@@ -147,6 +150,8 @@ class Tensor(Operand):
 
     def asnumpyarray(self) -> np.ndarray:
         """The host memory itself where the values are there, which may be written to; else a copy, as by `get`."""
+        if RECORDERS:
+            by_hand("the memory of a tensor is asked for")
         return self.view.export() if self.view.is_on_host else self.get()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -159,6 +164,8 @@ class Tensor(Operand):
 
     def raw(self) -> int:
         """Address of the first element in host memory, to which the values are moved."""
+        if RECORDERS:
+            by_hand("the memory of a tensor is asked for")
         return int(self.view.export().ctypes.data)
 
     @property

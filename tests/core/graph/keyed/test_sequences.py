@@ -9,7 +9,7 @@ import atled as nn
 from atled.arrays.array import NdArray
 from atled.arrays.views import View
 from atled.keyed import Description
-from atled.sequences import recorded
+from atled.sequences import recorded, repeatable
 
 CONTEXTS = {
     "reference": nn.Context(["reference:float"]),
@@ -236,13 +236,13 @@ def test_functions_are_called_in_their_turn():
     x, seen = array(3, 4), []
     with recorded() as recording:
         assigned(x, "Tanh", x)
-        recording.call(lambda: seen.append(x.data.copy()))
+        repeatable(lambda: seen.append(x.data.copy()))
         assigned(x, "Exp", x)
     replay = recording.replay()
     before = x.data.copy()
     replay.run()
     assert replay.programs == 2
-    np.testing.assert_allclose(seen[0], np.tanh(before), rtol=1e-5)
+    np.testing.assert_allclose(seen[1], np.tanh(before), rtol=1e-5)
 
 
 def test_a_description_that_was_changed_is_refused():
