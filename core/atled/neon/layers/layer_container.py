@@ -7,6 +7,7 @@ from typing import Any
 
 from atled.errors import four_parts, shortened
 from atled.neon.layers.base import Layer
+from atled.neon.layers.branch import BranchNode
 from atled.neon.layers.deltas_tree import DeltasTree
 from atled.neon.nervana_object import described_class
 
@@ -160,18 +161,33 @@ class LayerContainer(Layer):
         return given, described
 
 
-def made(value: Any) -> Any:
+def made(value: Any, nodes: dict[str, BranchNode] | None = None) -> Any:
     """The object that a description stands for, or a list of them; anything else is given back.
+
+    nodes: the BranchNodes that were made, by name: within a description one name is one object, which no other
+    network has.
 
     ValueError: it describes what is no NervanaObject, or with arguments that its class does not take.
     """
+    nodes = {} if nodes is None else nodes
     if isinstance(value, list):
-        return [made(each) for each in value]
+        return [made(each, nodes) for each in value]
     if isinstance(value, dict) and isinstance(value.get("type"), str) and isinstance(value.get("config"), dict):
-        config = {name: made(each) for name, each in value["config"].items()}
+        kind = described_class(value["type"])
+        config = {name: made(each, nodes) for name, each in value["config"].items()}
+        if kind is BranchNode and isinstance(config.get("name"), str):
+            return _node(config["name"], nodes)
         try:
-            return described_class(value["type"]).gen_class(config)
+            return kind.gen_class(config)
         except TypeError as error:
             remedy = "load a description that this version made"
             raise ValueError(four_parts(f"an object of {shortened(value['type'])}", str(error), "", remedy)) from error
     return value
+
+
+def _node(name: str, nodes: dict[str, BranchNode]) -> BranchNode:
+    """The node of a name, which `BranchNode(name)` does not find."""
+    if name not in nodes:
+        nodes[name] = BranchNode()
+        nodes[name].name = name
+    return nodes[name]

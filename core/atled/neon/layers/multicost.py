@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts
+from atled.neon.backends.backend import Tensor
 from atled.neon.nervana_object import NervanaObject
 
 
@@ -41,12 +42,17 @@ class Multicost(NervanaObject):
         for each, row in zip(self.costs, rows, strict=True):
             each.initialize(row)
 
-    def get_cost(self, inputs: Sequence[Any], targets: Any) -> np.ndarray:
+    def get_cost(self, inputs: Any, targets: Any) -> np.ndarray:
         """The sum of `weight * cost`, (1, 1).
 
-        inputs: a list of outputs.  targets: a list with those of each output, or one thing for all of them.
+        inputs: a list of outputs; a tensor, as a SingleOutputTree gives in inference, for the cost of the first alone.
+        targets: a list with those of each output, or one thing for all of them.
         ValueError: not as many as there are costs.
         """
+        if isinstance(inputs, Tensor):
+            t = targets[0] if isinstance(targets, list | tuple) else targets
+            self.cost = self.weights[0] * np.asarray(self.costs[0].get_cost(inputs, t))
+            return self.cost
         total = np.zeros((1, 1))
         for each, weight, y, t in self._rows("get_cost", inputs, targets):
             total = total + weight * np.asarray(each.get_cost(y, t))
@@ -54,7 +60,7 @@ class Multicost(NervanaObject):
         return total
 
     def get_errors(self, inputs: Sequence[Any], targets: Any) -> list[Any]:
-        """The errors of each output, times its weight. Arguments and errors as of `get_cost`."""
+        """The errors of each output, times its weight.  inputs: a list; else, and of errors, as of `get_cost`."""
         found = []
         for each, weight, y, t in self._rows("get_errors", inputs, targets):
             error = each.get_errors(y, t)

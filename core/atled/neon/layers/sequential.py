@@ -81,6 +81,8 @@ class Sequential(LayerContainer):
 
     def set_deltas(self, delta_buffers: Any) -> None:
         """See LayerContainer."""
+        if self.layers[0].prev_layer is None:
+            self.layers[0].prev_layer = self.prev_layer  # programs set it to True to ask for errors of the inputs
         super().set_deltas(delta_buffers)
         self.deltas = self.layers[0].deltas
 
@@ -119,12 +121,22 @@ class Sequential(LayerContainer):
             if position == first:
                 error = layer.bprop(error, alpha, beta) if (alpha, beta) != (1.0, 0.0) else layer.bprop(error)
             elif isinstance(layer, BranchNode):
-                error = layer.deltas if error is layer.deltas else layer.bprop(error, *self.joins.get(layer, (1, 0)))
+                error = self._joined(layer, error, position)
             elif isinstance(before, BranchNode):
                 error = layer.bprop(error, *self.joins.get(before, (1.0, 0.0)))
             else:
                 error = layer.bprop(error)
         self.deltas = error
+        return error
+
+    def _joined(self, node: BranchNode, error: Any, position: int) -> Any:
+        """The errors at a node, which the layer behind it wrote there."""
+        if position == len(self.layers) - 1:
+            return node.bprop(error, *self.joins.get(node, (1.0, 0.0)))
+        if error is not node.deltas:
+            wrong = f"its {node.classnm} {node.name!r} is in another network, too, which was configured since"
+            remedy = "give the nodes of each network names that no other has"
+            raise RuntimeError(four_parts(f"{self._told}.bprop", wrong, "", remedy))
         return error
 
 

@@ -258,8 +258,9 @@ def test_a_cost_for_each_row_is_weighted(be):
     y = container.fprop(be.ones((3, 4)))
     assert cost.get_cost(y, None) == [[8]]
     assert [each.get()[0, 0] for each in cost.get_errors(y, None)] == [1, 1, 1, 0.5]
+    assert cost.get_cost(y[0], None) == [[1]]
     with pytest.raises(ValueError, match="one, for 4 costs"):
-        cost.get_cost(y[0], None)
+        cost.get_errors(y[0], None)
 
 
 def test_a_description_makes_the_container_again(be):
@@ -324,3 +325,34 @@ def test_gradients_add_up_in_all_layers(be):
 def test_a_container_without_memory_for_sums_refuses_them(cpu):
     with pytest.raises(BufferError, match="accumulate_updates"):
         allocated(Sequential([linear(4)])).set_acc_on(True)
+
+
+def test_a_node_of_two_networks_is_refused(be):
+    node = BranchNode("a node of two networks")
+    rows = [[linear(4), node, linear(2)], [node, linear(1)]]
+    first = allocated(Tree(rows))
+    allocated(Tree([[linear(4), node, linear(2)], [node, linear(1)]]))
+    first.fprop(be.ones((3, 4)))
+    with pytest.raises(RuntimeError, match=r"(?s)'a node of two networks' is in another network.*names"):
+        first.bprop([be.ones((2, 4)), be.ones((1, 4))])
+
+
+def test_networks_of_one_description_have_nodes_of_their_own(be):
+    described = tree().get_description()
+    first, second = allocated(made(described)), allocated(made(described))
+    assert first.layers[0].layers[3] is first.layers[1].layers[0]
+    assert first.layers[1].layers[0] is not second.layers[1].layers[0]
+    for each in (first, second):
+        y = each.fprop(be.ones((3, 4)))
+        each.bprop([be.ones(part.shape) for part in y])
+
+
+def test_errors_of_inputs_may_be_asked_for(be):
+    container = Sequential([linear(4), linear(2)]).configure(3)
+    container.prev_layer = True
+    container.allocate()
+    container.allocate_deltas()
+    container.fprop(be.ones((3, 4)))
+    weights = [each.W.get() for each in container.layers]
+    found = container.bprop(be.ones((2, 4))).get()
+    np.testing.assert_allclose(found, weights[0].T @ weights[1].T @ np.ones((2, 4)), rtol=1e-5, atol=1e-6)
