@@ -71,10 +71,23 @@ def context_in_force() -> Context:
 
 def tell_if_slow() -> None:
     """Called before a computation: where the default Context is slow for want of a backend, says so once."""
+    if not (_told_slow or _is_chosen()):
+        _tell(why_slow(_default.get()))
+
+
+def tell_if_reference(context: Context) -> None:
+    """Called where the best Context for the host was taken: says once if it is slow for want of a backend."""
+    if not (_told_slow or _is_chosen()):
+        _tell(_why_reference("the best Context for the host", context))
+
+
+def _is_chosen() -> bool:
+    """Whether a Context was chosen, by a scope or as the default: then the reference is known of."""
+    return _scope.get() is not None or _default.chosen is not None
+
+
+def _tell(slow: str) -> None:
     global _told_slow
-    if _told_slow or _scope.get() is not None or _default.chosen is not None:
-        return
-    slow = why_slow(_default.get())
     if slow:
         warnings.warn(slow, ReferenceWarning, user_level())
         _told_slow = True  # only now: where warnings are errors, every call is one
@@ -82,7 +95,12 @@ def tell_if_slow() -> None:
 
 def why_slow(context: Context) -> str:
     """Why the default Context is the reference, and what to do; "" where it is not, or the reference was asked for."""
-    if not _default.is_own(context) or context.backends[0][0] != REFERENCE:
+    return _why_reference("the default Context", context) if _default.is_own(context) else ""
+
+
+def _why_reference(what: str, context: Context) -> str:
+    """Why nothing but the reference was there to take, and what to do; "" where that is not so."""
+    if context.backends[0][0] != REFERENCE:
         return ""
     records = discovery.registry().records
     if setting("ATLED_BACKENDS") or any(record.state == BLOCKED for record in records):
@@ -91,7 +109,7 @@ def why_slow(context: Context) -> str:
     why = "; ".join(f"plugin {record.name} is {record.state}: {record.reason}" for record in broken)
     remedies = [record.remedy for record in broken] or [extra.install for extra in extras() if extra.default]
     return (
-        f"the default Context is the reference, in plain NumPy, which is slow: {why or 'nothing faster is installed'} "
+        f"{what} is the reference, in plain NumPy, which is slow: {why or 'nothing faster is installed'} "
         f"(what to do: {'; or '.join(remedies)}; ATLED_BACKENDS=reference says that the reference is meant)"
     )
 

@@ -8,6 +8,7 @@ import atled as nn
 import atled.functions as F
 from atled.doctor.examination import examine
 from atled.doctor.report import report_lines
+from atled.neon.backends import cleanup_backend, gen_backend
 from atled_contexts import (
     API_VERSION,
     BackendInfo,
@@ -121,3 +122,14 @@ def test_the_verdict_of_doctor_names_the_extra(alone, monkeypatch):
     assert report["ok"] and 'pip install "atled[cpu]"' in report["slow"]
     lines = [marked + rest for _, marked, rest in report_lines(report)]
     assert 'pip install "atled[cpu]"' in " ".join(line.strip() for line in lines[lines.index("Verdict") :])
+
+
+def test_a_backend_of_neon_that_can_only_be_the_reference_tells_it_once(alone):
+    alone()
+    with pytest.warns(nn.ReferenceWarning, match="the best Context for the host is the reference") as caught:
+        gen_backend("cpu")
+    assert caught[0].filename == __file__
+    gen_backend("mkl")  # warnings are errors: it is not told again
+    alone()
+    gen_backend("reference")
+    cleanup_backend()

@@ -9,6 +9,7 @@ import numpy as np
 from atled.errors import did_you_mean, four_parts, listing, shortened
 from atled.type_configs import standard_config
 from atled_contexts import Context, backend_status, backends, best_context, extension_names, get_extension_context
+from atled_contexts.scopes import tell_if_reference
 
 _DTYPES = (np.float16, np.float32, np.float64)
 _MEANT: dict[str, str] = {}
@@ -61,12 +62,16 @@ def let_kinds_mean(name: str | None) -> None:
 def context_of_kind(kind: str, datatype: Any, device_id: int | None = 0, **options: Any) -> Context:
     """The best Context of a kind of backend, "cpu" or "gpu", for tensors of a dtype; or what `let_kinds_mean` says.
 
+    ReferenceWarning, once, where the best one for the host is the reference, since nothing faster is installed.
+
     PluginError where no usable backend is of that kind, with what to install.
     """
     if kind in _MEANT:
         return context_named(_MEANT[kind], datatype, device_id)
     config = standard_config(check_datatype(datatype))
-    return best_context(kind, type_config=config, device_id=str(device_id or 0), **options)
+    found = best_context(kind, type_config=config, device_id=str(device_id or 0), **options)
+    tell_if_reference(found)
+    return found
 
 
 def context_named(name: str, datatype: Any, device_id: int | None = 0) -> Context:

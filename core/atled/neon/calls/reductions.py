@@ -28,15 +28,18 @@ class ReductionCalls:
     """
 
     def sum(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = True) -> Any:
-        """Sums over axes."""
+        """Sums over an axis, a tuple of axes, or all (None).
+
+        Of a tensor of two axes reduced ones stay, with size 1; of more axes they are dropped, down to two.
+        """
         return built("sum", a, None, out, axis=axis)
 
     def max(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = True) -> Any:
-        """Maxima over axes, which hold an element."""
+        """Maxima over an axis, a tuple of axes, or all (None), which hold an element; shapes as of `sum`."""
         return built("max", a, None, out, axis=axis)
 
     def min(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = True) -> Any:
-        """Minima over axes, which hold an element."""
+        """Minima over an axis, a tuple of axes, or all (None), which hold an element; shapes as of `sum`."""
         return built("min", a, None, out, axis=axis)
 
     def argmax(self, a: Any, axis: Any = 1, out: Any = None, keepdims: bool = True) -> Any:
@@ -54,7 +57,7 @@ class ReductionCalls:
         return _place("argmin", a, axis, out)
 
     def mean(self, a: Any, axis: Any = None, partial: Any = None, out: Any = None, keepdims: bool = True) -> Any:
-        """Means over axes, as sum times 1 / count; `partial` has no effect."""
+        """Means over axes, as sum times 1 / count; axes and shapes as of `sum`. `partial` has no effect."""
         return _given(_mean(a, axis), out)
 
     def var(
@@ -66,7 +69,7 @@ class ReductionCalls:
         keepdims: bool = True,
         binary: bool = False,
     ) -> Any:
-        """Means over axes of squared deviations from the mean.
+        """Means over axes of squared deviations from the mean; axes and shapes as of `sum`.
 
         partial: has no effect.  binary: a deviation is shifted by itself where it would be squared.
         """
@@ -75,7 +78,7 @@ class ReductionCalls:
         return _given(_mean(squared, axis), out)
 
     def std(self, a: Any, axis: Any = None, partial: Any = None, out: Any = None, keepdims: bool = True) -> Any:
-        """Square roots of `var`."""
+        """Square roots of `var`; axes and shapes as of `sum`."""
         return _given(of_one("sqrt", self.var(a, axis)), out)
 
     def dot(self, a: Any, b: Any, out: Any = None) -> Any:
