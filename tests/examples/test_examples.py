@@ -25,8 +25,8 @@ def load(name):
     return module
 
 
-def run(name, folder, *arguments):
-    outcome = load(name).main([*map(str, arguments), "--out", str(folder / "new"), "--context", "reference"])
+def run(name, folder, *arguments, context="reference"):
+    outcome = load(name).main([*map(str, arguments), "--out", str(folder / "new"), "--context", context])
     assert outcome.picture.parent == folder / "new"
     assert outcome.picture.read_bytes().startswith(PNG)
     return outcome
@@ -129,3 +129,12 @@ def test_a_model_of_neon_learns_digits(context, tmp_path, capsys):
     assert outcome.costs[-1] < 0.3 * outcome.costs[0]
     assert outcome.accuracy == pytest.approx(1 - outcome.errors[-1]) and outcome.accuracy > 0.92
     assert "epoch  10" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["cpu", "sim"])
+def test_a_recurrent_network_of_neon_puts_spaces_back(tmp_path, capsys, context):
+    outcome = run("neon_birnn", tmp_path, "--epochs", 2, "--lines", 600, "--units", 24, context=context)
+    assert outcome.costs[-1] < 0.85 * outcome.costs[0]
+    assert 0 <= outcome.f1 < 1
+    assert "  read: " in capsys.readouterr().out
