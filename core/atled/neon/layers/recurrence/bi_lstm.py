@@ -80,7 +80,7 @@ class BiLSTM(TwoWays):
     def _backward(self, error: Tensor) -> Tensor:
         be, activations = self._backend, (self.activation, self.gate_activation)
         for each in (self._h_error, self._c_error):
-            each.fill(0)
+            self._copy(self._zero, each)
         if self._used < self.nsteps:
             self._gate_deltas.fill(0)
         of_error = self._of("error", error, lambda each: self._halves_of(self._used, each))

@@ -92,7 +92,7 @@ class BiRNN(TwoWays):
     def _backward(self, error: Tensor) -> Tensor:
         be, used = self._backend, self._used
         for end in self._ends:
-            end.fill(0)
+            self._copy(self._zero_state, end)
         forward, backward = self._of("error", error, self._errors)
         _, states_f, _, states_b = self._steps()
         about = (self.nout, used, None, self.activation)

@@ -69,7 +69,7 @@ class LSTM(_Gated):
 
     def _take_state(self, init_state: Tensor) -> None:
         super()._take_state(init_state)
-        self.c_init.fill(0)
+        self._copy(self._zero, self.c_init)
 
     def _last_states(self, _: Tensor) -> list[Tensor]:
         end = self._used * self._backend.bsz
@@ -82,7 +82,7 @@ class LSTM(_Gated):
 
     def _backward(self, error: Tensor) -> Tensor:
         be, used = self._backend, self._used
-        self._c_error.fill(0)
+        self._copy(self._zero, self._c_error)
         if used < self.nsteps:
             self._gate_deltas.fill(0)
         buffers = self._columns(used, self._gates, self._c, self._c_act, error, self._gate_deltas)

@@ -88,7 +88,7 @@ class Recurrent(RecurrentLayer):
 
     def _take_state(self, init_state: Tensor) -> None:
         """Start with a state that was given."""
-        self.h_init[:] = init_state
+        self._copy(init_state, self.h_init)
 
     def _last_states(self, _: Tensor) -> list[Tensor]:
         return [self._h[self._used - 1]]
@@ -109,7 +109,7 @@ class Recurrent(RecurrentLayer):
         """
         self._begin_bprop(error)
         be = self._backend
-        self._h_error.fill(0)
+        self._copy(self._zero, self._h_error)
         deltas = self._backward(error)
         be.compound_dot(deltas, self._seen("x", self.x, lambda x: x.T), self.dW_input)
         be.update_fc_bias(deltas, self.db)

@@ -44,6 +44,8 @@ class RecurrentLayer(ParameterLayer):
         self.nin = 0
         self.nsteps = 0
         self.x: Any = None
+        self._zero: Any = None
+        self._zero_state: Any = None
         self._starts: list[Tensor] = []
         self._kept: list[Tensor] = []
         self._last = 0
@@ -91,6 +93,8 @@ class RecurrentLayer(ParameterLayer):
             self.x = None
         super().allocate(shared_outputs, accumulate_updates)
         if is_new:
+            self._zero = self._backend.zeros((self.out_shape[0], self._backend.bsz), dtype=self.W.dtype)
+            self._zero_state = self._zero[: self.nout]
             self._starts = self._make_states()
             self._kept = [self._backend.zeros_like(start) for start in self._starts]
             self._last_shape = None
@@ -172,19 +176,20 @@ class RecurrentLayer(ParameterLayer):
             kept.fill(0)
 
     def _begin(self) -> None:
-        """Set the states before the first steps.  What is done is the same in each call, so that it may be replayed."""
+        """Set the states before the first steps, by calls that are the same each time: they may be recorded."""
         for start, kept in zip(self._starts, self._kept, strict=True):
-            if self.reset_cells:
-                start.fill(0)
-            else:
-                start[:] = kept
+            self._copy(self._zero_state if self.reset_cells else kept, start)
 
     def _end(self) -> None:
         """Keep the states behind the last steps."""
         self._last = self._used
         if not self.reset_cells:
             for kept, last in zip(self._kept, self._of("last", self._starts[0], self._last_states), strict=True):
-                kept[:] = last
+                self._copy(last, kept)
+
+    def _copy(self, source: Tensor, target: Tensor) -> None:
+        """Have a tensor hold what another holds; a call of the backend, unlike an assignment of a few numbers."""
+        self._backend.fprop_skipnode(source, target)
 
     def _last_states(self, _: Tensor) -> list[Tensor]:
         """Views of the states behind the last steps, in the order of those before the first ones."""
@@ -209,7 +214,12 @@ class RecurrentLayer(ParameterLayer):
             self._check_size("bprop", "errors", error, self.outputs.shape)
         self._check_dtype("bprop", "errors", error)
         if self._used < self.nsteps:
-            error[:, self._used * self._backend.bsz :] = 0
+            self._copy(*self._of("rest", error, self._rest))
+
+    def _rest(self, error: Tensor) -> tuple[Tensor, Tensor]:
+        """Zeros, and the steps of an error which were not computed."""
+        rest = error[:, self._used * self._backend.bsz :]
+        return self._backend.zeros(rest.shape, dtype=rest.dtype), rest
 
     @property
     def _deltas_columns(self) -> Any:

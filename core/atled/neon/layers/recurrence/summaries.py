@@ -37,15 +37,20 @@ class _Summary(Layer):
         """How many steps count."""
         return self.nsteps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, self.nsteps))
 
-    def _split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The steps that count, and the others."""
-        end = self._used * self._backend.bsz
-        return x[:, :end], x[:, end:]
+    def _split(self, what: str, x: Tensor) -> Any:
+        """Views of the steps that count but the last one, of the last one, of all of them, and of the others."""
+        batch, end = self._backend.bsz, self._used * self._backend.bsz
+        return self._seen(
+            f"{self._used} steps of {what}",
+            x,
+            lambda x: (x[:, : end - batch], x[:, end - batch : end], x[:, :end], x[:, end:]),
+        )
 
-    def _scaled_deltas(self, rest: Tensor, beta: float) -> None:
+    def _without_error(self, steps: Tensor, beta: float) -> None:
         """Have deltas of steps that do not count hold `beta` times what they held."""
-        if rest.shape[1]:
-            rest[:] = beta * rest if beta else 0
+        if steps.shape[1]:
+            zero = self._seen("zero", self.outputs, self._backend.zeros_like)
+            self._backend.spread_steps(zero, steps, 1.0, beta)
 
 
 class RecurrentSum(_Summary):
@@ -59,16 +64,16 @@ class RecurrentSum(_Summary):
         """(rows, batch) of (rows, steps * batch).  ValueError, TypeError: other inputs."""
         self._taken("fprop", inputs, (self.nrows, self.nsteps))
         self.inputs = inputs
-        self._backend.sum_steps(self._split(inputs)[0], self.outputs, self._factor)
+        self._backend.sum_steps(self._split("inputs", inputs)[2], self.outputs, self._factor)
         return self.outputs
 
     def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """`alpha * error + beta * deltas` at each step, of which the mean has its part; None where nobody asks."""
         self._taken("bprop", error, self.out_shape)
         if self.deltas is not None:
-            counted, rest = self._split(self.deltas)
+            _, _, counted, others = self._split("deltas", self.deltas)
             self._backend.spread_steps(error, counted, alpha * self._factor, beta)
-            self._scaled_deltas(rest, beta)
+            self._without_error(others, beta)
         return self.deltas
 
 
@@ -87,18 +92,17 @@ class RecurrentLast(_Summary):
         """(rows, batch) of (rows, steps * batch).  ValueError, TypeError: other inputs."""
         self._taken("fprop", inputs, (self.nrows, self.nsteps))
         self.inputs = inputs
-        self.outputs[:] = self._split(inputs)[0][:, -self._backend.bsz :]
+        self._backend.fprop_skipnode(self._split("inputs", inputs)[1], self.outputs)
         return self.outputs
 
     def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """`alpha * error + beta * deltas` at the last step, `beta * deltas` before; None where nobody asks."""
         self._taken("bprop", error, self.out_shape)
         if self.deltas is not None:
-            counted, rest = self._split(self.deltas)
-            batch = self._backend.bsz
-            self._scaled_deltas(counted[:, :-batch], beta)
-            self._scaled_deltas(rest, beta)
-            self._backend.spread_steps(error, counted[:, -batch:], alpha, beta)
+            before, last, _, others = self._split("deltas", self.deltas)
+            self._backend.spread_steps(error, last, alpha, beta)
+            for steps in (before, others):
+                self._without_error(steps, beta)
         return self.deltas
 
 

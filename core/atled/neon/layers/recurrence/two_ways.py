@@ -104,7 +104,7 @@ class TwoWays(RecurrentLayer):
         self._unroll(self._used)
         self._end()
         if self.outputs is not self._inner:
-            self.outputs[:] = self._inner
+            self._copy(self._inner, self.outputs)
         return self.outputs
 
     def _last_states(self, _: Tensor) -> list[Tensor]:

@@ -88,17 +88,18 @@ def gru(x, w, u, b, h):
     return np.hstack(states)
 
 
-def numeric_gradient(tensor, loss):
-    """Central differences of a loss with respect to the elements of a tensor."""
-    values, gradient = tensor.get(), np.zeros(tensor.shape)
-    for place in np.ndindex(*tensor.shape):
+def check_slopes(tensor, gradient, loss, atol, name=""):
+    """Compare a gradient with central differences of a loss: of all elements of a tensor, or of 40 of many."""
+    values = tensor.get()
+    for place in np.random.default_rng(7).permutation(values.size)[:40]:
+        slope = 0
         for sign in (1, -1):
             moved = values.copy()
-            moved[place] += sign * 1e-5
+            moved.flat[place] += sign * 1e-5
             tensor[:] = moved
-            gradient[place] += sign * loss() / 2e-5
+            slope += sign * loss() / 2e-5
+        np.testing.assert_allclose(gradient.flat[place], slope, rtol=0, atol=atol, err_msg=f"{name} {place}")
     tensor[:] = values
-    return gradient
 
 
 def check_gradients(be, layer, parameters, rows=ROWS, steps=STEPS, **keywords):
@@ -113,6 +114,6 @@ def check_gradients(be, layer, parameters, rows=ROWS, steps=STEPS, **keywords):
     loss()
     deltas = layer.bprop(be.array(error)).get()
     found = {name: tensor.get() for name, (_, tensor) in parameters.items()}
-    np.testing.assert_allclose(deltas, numeric_gradient(x, loss), rtol=0, atol=1e-8)
+    check_slopes(x, deltas, loss, 1e-8, "x")
     for name, (tensor, _) in parameters.items():
-        np.testing.assert_allclose(found[name], numeric_gradient(tensor, loss), rtol=0, atol=2e-6, err_msg=name)
+        check_slopes(tensor, found[name], loss, 2e-6, name)

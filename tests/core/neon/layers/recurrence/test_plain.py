@@ -8,9 +8,9 @@ from tests.core.neon.layers.recurrence.recurrent_formulas import (
     STEPS,
     UNITS,
     check_gradients,
+    check_slopes,
     made,
     normal,
-    numeric_gradient,
     plain,
 )
 
@@ -54,7 +54,7 @@ def test_with_a_given_state_its_part_of_the_gradient_and_its_error(double):
     loss()
     layer.bprop(double.array(error))
     found = layer.get_final_hidden_error().get()
-    np.testing.assert_allclose(found, numeric_gradient(state, loss), rtol=0, atol=1e-8)
+    check_slopes(state, found, loss, 1e-8)
 
 
 def test_the_state_goes_on_until_it_is_reset(be):

@@ -6,6 +6,7 @@ from tests.core.neon.layers.recurrence.recurrent_formulas import BATCH, ROWS, ST
 
 import atled as nn
 from atled.neon.layers.recurrent import GRU, LSTM, BiBNRNN, BiLSTM, BiRNN, Recurrent
+from atled.sequences import recorded
 
 KINDS = [Recurrent, LSTM, GRU, BiRNN, BiLSTM, BiBNRNN]
 all_kinds = pytest.mark.parametrize("kind", KINDS)
@@ -28,6 +29,31 @@ def test_outputs_that_are_overwritten_leave_the_state(cpu, kind):
         y = first.fprop(cpu.array(x)).get()
         np.testing.assert_array_equal(second.fprop(cpu.array(x)).get(), y)
         second.outputs[:] = 0
+
+
+@pytest.mark.parametrize("reset_cells", [False, True])
+@all_kinds
+def test_a_step_is_made_of_recorded_calls_alone(cpu, kind, reset_cells):
+    x, found = cpu.array(normal(ROWS, STEPS * BATCH)), []
+    for is_replayed in (False, True):
+        layer = made(kind, reset_cells=reset_cells)
+        given = cpu.array(normal(*layer.outputs.shape))
+        error = cpu.array(given)
+
+        def step(layer=layer, given=given, error=error):
+            cpu.fprop_skipnode(given, error)
+            layer.fprop(x)
+            layer.bprop(error)
+
+        step()
+        with recorded() as recording:
+            step()
+        again = recording.replay().run if is_replayed else step
+        again()
+        again()
+        found.append([layer.outputs.get(), layer.deltas.get(), layer.dW.get()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 @all_kinds
