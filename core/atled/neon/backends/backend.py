@@ -11,14 +11,16 @@ from atled.devices import clear_kept_memory
 from atled.errors import did_you_mean, four_parts, listing, shortened
 from atled.neon.backends.arguments import declared_arguments
 from atled.neon.backends.contexts import check_datatype
+from atled.neon.calls.activations import ActivationCalls
 from atled.neon.calls.allocation import AllocationCalls
 from atled.neon.calls.bias import BiasCalls
+from atled.neon.calls.both_directions import BothDirectionCalls
+from atled.neon.calls.branches import BranchCalls
 from atled.neon.calls.copying import CopyCalls
 from atled.neon.calls.distribution import DistributionCalls
 from atled.neon.calls.gated_units import GatedUnitCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
 from atled.neon.calls.histograms import HistogramCalls
-from atled.neon.calls.hooks import LayerHooks
 from atled.neon.calls.images import ImageCalls
 from atled.neon.calls.long_memory import LongMemoryCalls
 from atled.neon.calls.lookup import LookupCalls
@@ -56,7 +58,9 @@ class Backend(
     SequenceCalls,
     LookupCalls,
     BiasCalls,
-    LayerHooks,
+    ActivationCalls,
+    BranchCalls,
+    BothDirectionCalls,
     ImageCalls,
 ):
     """A place to compute: it makes tensors, and runs op-trees and layer calls on them.
