@@ -8,7 +8,7 @@ from typing import Any
 from atled.errors import did_you_mean, four_parts
 from atled.neon.layers.base import Layer
 from atled.neon.layers.layer_container import LayerContainer
-from atled.neon.layers.sequential import branch_of, can_add
+from atled.neon.layers.sequential import branch_of, can_add, gives_none
 from atled.neon.layers.shapes import interpret_in_shape
 
 MERGES = ("recurrent", "depth", "stack")
@@ -38,6 +38,9 @@ class Merge(LayerContainer):
         """Take sizes, branch by branch; see Layer.  ValueError: outputs of branches that do not fit together."""
         super().configure(in_obj)
         for each in self.layers:
+            if isinstance(in_obj, Layer) and gives_none(each):
+                wrong = f"a branch begins with {each.layers[0].classnm}, which gives no errors back to {in_obj.name!r}"
+                raise ValueError(four_parts(f"{self._told}.configure", wrong, "", "put the branches first"))
             each.configure(in_obj)
         self.out_shape = self._merged([each.out_shape for each in self.layers])
         return self

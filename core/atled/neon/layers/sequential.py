@@ -9,6 +9,7 @@ from atled.errors import four_parts, shortened
 from atled.neon.layers.base import Layer
 from atled.neon.layers.branch import BranchNode, SkipNode
 from atled.neon.layers.layer_container import LayerContainer
+from atled.neon.layers.lookup import LookupTable
 from atled.neon.layers.normalization import BatchNorm
 
 
@@ -118,6 +119,9 @@ class Sequential(LayerContainer):
         for position in range(len(self.layers) - 1, first - 1, -1):
             layer = self.layers[position]
             before = self.layers[position - 1] if position else None
+            if error is None:
+                self._end_without(position)
+                break
             if position == first:
                 error = layer.bprop(error, alpha, beta) if (alpha, beta) != (1.0, 0.0) else layer.bprop(error)
             elif isinstance(layer, BranchNode):
@@ -128,6 +132,16 @@ class Sequential(LayerContainer):
                 error = layer.bprop(error)
         self.deltas = error
         return error
+
+    def _end_without(self, position: int) -> None:
+        """RuntimeError: a layer gives no errors back, and one before it, from a position on, has parameters."""
+        behind = self.layers[position + 1 :]
+        for each in self.layers[: position + 1]:
+            if each.has_params or (isinstance(each, LayerContainer) and each.layers_to_optimize):
+                source = f"{behind[0].classnm} {behind[0].name!r} gives" if behind else "there are"
+                wrong = f"{source} no errors back, which {each.classnm} {each.name!r} needs for its gradients"
+                remedy = "put what gives none, such as LookupTable, first, or return the errors from its bprop"
+                raise RuntimeError(four_parts(f"{self._told}.bprop", wrong, "", remedy))
 
     def _joined(self, node: BranchNode, error: Any, position: int) -> Any:
         """The errors at a node, which the layer behind it wrote there."""
@@ -164,9 +178,18 @@ def can_branch(layer: Any) -> bool:
         layer = layer.layers[0]
     if isinstance(layer, LayerContainer | BranchNode):
         return True
+    if gives_none(layer):
+        return True
     # Its gradients need sums over the whole of its own error.
     adds = layer.owns_delta and not isinstance(layer, BatchNorm)
     return bool(layer.owns_output and adds and "beta" in inspect.signature(layer.bprop).parameters)
+
+
+def gives_none(layer: Any) -> bool:
+    """Whether there are no errors of its inputs, as for the whole numbers that LookupTable takes."""
+    while isinstance(layer, Sequential):
+        layer = layer.layers[0]
+    return isinstance(layer, LookupTable)
 
 
 def can_add(layer: Any) -> bool:

@@ -15,6 +15,7 @@ from atled.neon.layers import (
     Dropout,
     GenerativeAdversarial,
     Linear,
+    LookupTable,
     MergeBroadcast,
     MergeMultistream,
     MergeSum,
@@ -356,3 +357,27 @@ def test_errors_of_inputs_may_be_asked_for(be):
     weights = [each.W.get() for each in container.layers]
     found = container.bprop(be.ones((2, 4))).get()
     np.testing.assert_allclose(found, weights[0].T @ weights[1].T @ np.ones((2, 4)), rtol=1e-5, atol=1e-6)
+
+
+def test_streams_may_begin_with_lookups(be):
+    branches = [[LookupTable(10, 6, INIT), linear(2)], [LookupTable(10, 6, INIT), linear(2)]]
+    container = allocated(Sequential([MergeMultistream(branches, "recurrent"), linear(3)]), [(1, 5), (1, 2)])
+    ids = [be.array(be.rng.randint(10, size=(1, steps * 4)), dtype=np.int32) for steps in (5, 2)]
+    y = container.fprop(ids)
+    assert y.shape == (3, 28)
+    assert container.bprop(be.ones(y.shape)) is None
+    assert all(np.abs(each.dW.get()).sum() > 0 for each in container.layers_to_optimize)
+
+
+def test_layers_before_one_without_errors_are_refused(be):
+    with pytest.raises(ValueError, match=r"(?s)begins with LookupTable, which gives no errors"):
+        MergeSum([LookupTable(10, 3, INIT), linear(3)]).configure(linear(4).configure(2))
+
+    class Silent(SkipNode):
+        def bprop(self, error, alpha=1.0, beta=0.0):
+            super().bprop(error, alpha, beta)
+
+    container = allocated(Sequential([linear(4), Silent("silent"), linear(2)]))
+    container.fprop(be.ones((3, 4)))
+    with pytest.raises(RuntimeError, match=r"(?s)Silent 'silent' gives no errors back, which Linear.*return"):
+        container.bprop(be.ones((2, 4)))
