@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.files.hdf5 import h5py_library
-from atled.files.replacing import replacing
+from atled.structures import h5py_library, replacing
 
 _BLOCK = 1024
 """Elements by which a series grows."""
