@@ -35,18 +35,28 @@ class Series:
         shape, chunks = (0, *row), (_BLOCK, *row)
         self._dataset = records.create_dataset(key, shape, np.float64, chunks=chunks, maxshape=(None, *row))
         self._dataset.attrs["time_markers"] = "minibatch"
-        self._count = 0
+        self._row, self._zeros = np.empty(row), (0,) * len(row)
+        self._one = self._dataset.id.get_space()
+        self._one.set_extent_simple((1, *row))
+        self._space: Any = None
+        self._count = self._room = 0
 
     def append(self, values: Any) -> None:
         """Write a row."""
-        if self._count == len(self._dataset):
-            self._dataset.resize(self._count + _BLOCK, axis=0)
-        self._dataset[self._count] = values
+        if self._count == self._room:
+            self._room += _BLOCK
+            self._dataset.resize(self._room, axis=0)
+            self._space = self._dataset.id.get_space()
+        # h5py's own indexing takes as long as a small layer.
+        self._space.select_hyperslab((self._count, *self._zeros), (1, *self._row.shape))
+        self._row[...] = values
+        self._dataset.id.write(self._one, self._space, self._row)
         self._count += 1
 
     def trim(self) -> None:
         """Drop the rows that are not written."""
         self._dataset.resize(self._count, axis=0)
+        self._room = self._count
 
 
 def of_epochs(records: Any, key: str, epochs: int, epoch_freq: int) -> None:
