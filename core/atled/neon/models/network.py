@@ -13,6 +13,7 @@ from atled.neon.layers.layer_container import LayerContainer
 from atled.neon.layers.sequential import Sequential
 from atled.neon.models.evaluation import evaluated, outputs_of
 from atled.neon.models.interruption import Interruption
+from atled.neon.models.replay import StepReplay
 from atled.neon.models.saving import SavedModel
 from atled.neon.models.shortcuts import set_shortcuts
 from atled.neon.models.step_plan import StepPlan, noted_calls
@@ -53,6 +54,7 @@ class Model(SavedModel, NervanaObject):
         self.initialized = False
         self.total_cost: Any = None
         self._made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._replay: StepReplay | None = None
         self._shortcuts: list[Any] = []
         if isinstance(layers, LayerContainer):
             self.layers: Any = layers
@@ -83,10 +85,13 @@ class Model(SavedModel, NervanaObject):
 
     @property
     def plan(self) -> StepPlan:
-        """The layer calls of a step of the last `fit`, in order, with their plans. RuntimeError: there was none."""
+        """The layer calls of a step of the last `fit`, in order, with their plans, and what is replayed of it.
+
+        RuntimeError: there was none.
+        """
         if not self._made:
             raise RuntimeError(four_parts(f"the plan of {self._told}", "no step was trained", "", "call fit first"))
-        return StepPlan(self._present, self._made)
+        return StepPlan(self._present, self._made, str(self._replay or ""))
 
     def initialize(self, dataset: Any, cost: Any = None) -> None:
         """Make the memory of all layers, once, and of a cost.
@@ -150,6 +155,7 @@ class Model(SavedModel, NervanaObject):
         self.initialize(dataset, cost)
         self.optimizer = optimizer
         self.finished = False
+        self._replay = StepReplay(self)
         self.nbatches = getattr(dataset, "nbatches", None)
         told = _Told(callbacks)
         with Interruption() as interruption:
@@ -186,11 +192,17 @@ class Model(SavedModel, NervanaObject):
 
     def _step(self, x: Any, t: Any) -> float:
         """Train on a batch; its cost."""
+        assert self._replay is not None, "fit made it"
+        cost = self._replay.step(x, t, self._gradients)
+        self.optimizer.optimize(self.layers_to_optimize, epoch=self.epoch_index)
+        return float(np.asarray(cost).ravel()[0])
+
+    def _gradients(self, x: Any, t: Any) -> Any:
+        """Outputs and gradients of a batch; its cost."""
         y = self.fprop(x)
         cost = self.cost.get_cost(y, t)
         self.bprop(self.cost.get_errors(y, t))
-        self.optimizer.optimize(self.layers_to_optimize, epoch=self.epoch_index)
-        return float(np.asarray(cost).ravel()[0])
+        return cost
 
     def eval(self, dataset: Any, metric: Any) -> np.ndarray:
         """The mean of a metric over all examples, an element for each of its numbers.

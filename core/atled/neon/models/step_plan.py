@@ -10,17 +10,19 @@ from typing import Any
 class StepPlan:
     """Layer calls in the order in which a step made them.
 
-    calls: names and plans; `print` shows them all.
+    calls: names and plans.  replay: how steps are replayed, or why not. `print` shows it all.
     """
 
-    def __init__(self, backend: Any, made: list[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> None:
+    def __init__(self, backend: Any, made: list[tuple[str, tuple[Any, ...], dict[str, Any]]], replay: str = "") -> None:
+        self.replay = replay
         self.calls = [(name, backend.plan(name, *given, **named)) for name, given, named in made]
 
     def __len__(self) -> int:
         return len(self.calls)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name}: {plan}" for name, plan in self.calls)
+        lines = [f"{name}: {plan}" for name, plan in self.calls]
+        return "\n".join([*lines, self.replay] if self.replay else lines)
 
 
 @contextmanager
