@@ -12,6 +12,7 @@ from bench_rows.imperative import ADDITIONS
 from bench_rows.keyed import PROGRAMS
 from bench_rows.neon_autodiff import STEPS
 from bench_rows.neon_products import PRODUCTS
+from bench_rows.neon_training import STEPS as TRAINING_STEPS
 from bench_rows.neon_trees import TREES
 from bench_rows.planning import CALLS
 from harness.case import Goal, Row
@@ -359,14 +360,25 @@ def _neon_convolutions() -> list[Row]:
 def _neon_training() -> list[Row]:
     """Training steps of networks of neon's layers; the goal of the small one is 0.85 where torch's products are at the
     processor's peak, which they are not everywhere."""
-    case = "bench_rows.neon_training:step"
-    return [
-        Row(name, case, ("atled", *_EAGER), {"network": network}, of="step", tolerance=_LOOSE, goal=Goal(goal, _EAGER))
-        for name, network, goal in (
-            ("training step of neon, MLP 784-100-10", "mlp", 0.85),
-            ("training step of neon, conv net 3x32x32", "conv", 0.6),
+    case, rows = "bench_rows.neon_training:training", []
+    for name, network, goal in (
+        ("training step of neon, MLP 784-100-10", "mlp", 0.85),
+        ("training step of neon, conv net 3x32x32", "conv", 0.6),
+    ):
+        libraries, arguments = ("atled", *_EAGER), {"network": network}
+        rows.append(
+            Row(
+                name,
+                case,
+                libraries,
+                arguments,
+                of="step",
+                per=TRAINING_STEPS[network],
+                tolerance=_LOOSE,
+                goal=Goal(goal, _EAGER),
+            )
         )
-    ]
+    return rows
 
 
 def _training() -> list[Row]:
