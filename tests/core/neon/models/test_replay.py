@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from atled.neon.backends import cleanup_backend, gen_backend
 from atled.neon.data import ArrayIterator
 from atled.neon.initializers import Gaussian
 from atled.neon.layers import (
@@ -19,6 +20,8 @@ from atled.neon.layers import (
 from atled.neon.models import Model
 from atled.neon.optimizers import GradientDescentMomentum, Schedule
 from atled.neon.transforms import CrossEntropyMulti, Rectlin, Softmax, SumSquared, Tanh
+from atled_contexts import Context
+from atled_sim import faults
 
 INIT = Gaussian(scale=0.3)
 EPOCHS = 4
@@ -156,3 +159,28 @@ def test_batches_in_other_tensors_run_one_by_one(cpu):
     model = Model([Linear(3, INIT)])
     model.fit(Pairs(), GeneralizedCost(SumSquared()), GradientDescentMomentum(0.1, 0.9), 3)
     assert "one by one" in model.plan.replay
+
+
+def test_a_device_that_fails_in_a_replayed_step_leaves_the_parameters():
+    be = gen_backend(Context(["sim:float"]), rng_seed=1, batch_size=4)
+
+    class Failing(Seen):
+        def on_minibatch_begin(self, epoch, minibatch):
+            if epoch == 2:
+                assert "replayed" in self.model.plan.replay
+                self.before = [layer.W.get() for layer in self.model.layers_to_optimize]
+                self.fault = faults.fail("launch")
+                self.fault.__enter__()
+
+    be.rng_reset()
+    model = Model(sums())
+    seen = Failing(model)
+    with pytest.raises(faults.SimFault):
+        model.fit(data(8), GeneralizedCost(CrossEntropyMulti()), GradientDescentMomentum(0.1, 0.9), EPOCHS, seen)
+    seen.fault.__exit__(None, None, None)
+    assert len(seen.seen) == 6
+    for layer, values in zip(model.layers_to_optimize, seen.before, strict=True):
+        np.testing.assert_array_equal(layer.W.get(), values)
+    model.fit(data(8), GeneralizedCost(CrossEntropyMulti()), GradientDescentMomentum(0.1, 0.9), EPOCHS)
+    assert np.isfinite(model.total_cost.get()).all()
+    cleanup_backend()
