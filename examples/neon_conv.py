@@ -1,7 +1,8 @@
 """A convolutional network by neon's layers tells by how many quarter turns a piece of a photograph is rotated.
 
 The two photographs come with scikit-learn. Pieces of the left halves are learned, mirrored or not, lighter or darker;
-the network is measured on pieces of the right halves, which it never saw. The picture shows the learning curve.
+the network is measured on pieces of the right halves, which it never saw. The picture shows the learning curve, and
+held-out pieces with what the network says.
 
     python examples/neon_conv.py
     python examples/neon_conv.py --context sim --epochs 1 --pieces 128
@@ -56,8 +57,8 @@ def pieces_of(halves: Sequence[np.ndarray], count: int, rng: Any, is_varied: boo
     return np.array(made, np.float32), turns
 
 
-def data_of(count: int, held_out: int, seed: int) -> tuple[ArrayIterator, ArrayIterator]:
-    """Pieces of the left halves of both photographs to learn from, and of the right ones."""
+def data_of(count: int, held_out: int, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Pieces of the left halves of both photographs to learn from, and of the right ones, with their turns."""
     # Lazy: scikit-learn takes most of a second to import.
     from sklearn.datasets import load_sample_images
 
@@ -65,9 +66,7 @@ def data_of(count: int, held_out: int, seed: int) -> tuple[ArrayIterator, ArrayI
     middle, rng = images[0].shape[1] // 2, np.random.RandomState(seed)
     learned = pieces_of([image[:, :middle] for image in images], count, rng, is_varied=True)
     other = pieces_of([image[:, middle:] for image in images], held_out, rng, is_varied=False)
-    shape = 3, SIDE, SIDE
-    train, test = (ArrayIterator(x, y, nclass=TURNS, lshape=shape) for x, y in (learned, other))
-    return train, test
+    return learned, other
 
 
 def network() -> Model:
@@ -90,14 +89,25 @@ def network() -> Model:
     )
 
 
-def draw(path: Path, costs: Sequence[float], accuracies: Sequence[float]) -> None:
-    """The learning curve: cost in training, and what is right of the held-out pieces."""
+def draw(
+    path: Path,
+    costs: Sequence[float],
+    accuracies: Sequence[float],
+    pieces: np.ndarray,
+    turns: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """The learning curve: cost in training, and what is right of the held-out pieces; the first of these.
+
+    pieces: (N, 3 * 32 * 32).  turns, found: (N,) quarter turns, and what the network takes them for.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure((9, 4), layout="constrained")
+    figure = Figure((13, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
+    curves, shown = figure.subfigures(1, 2)
+    left, right = curves.subplots(1, 2)
     left.semilogy(range(1, len(costs) + 1), costs, "o-", color="#2a5db0")
     left.set_ylabel("mean cost in training")
     right.plot(range(1, len(accuracies) + 1), accuracies, "o-", color="#2a5db0")
@@ -106,6 +116,11 @@ def draw(path: Path, costs: Sequence[float], accuracies: Sequence[float]) -> Non
     for axes in (left, right):
         axes.set_xlabel("epoch")
         axes.grid(alpha=0.3)
+    shown.suptitle("held-out pieces, and how far the network takes them to be turned (red: wrong)")
+    for place, piece, turn, says in zip(shown.subplots(3, 6).ravel(), pieces, turns, found, strict=False):
+        place.imshow(piece.reshape(3, SIDE, SIDE).transpose(1, 2, 0) + 0.5)
+        place.set_title(f"{90 * says}°", fontsize=9, color="#1e8449" if says == turn else "#c0392b")
+        place.set_axis_off()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
@@ -124,19 +139,21 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     gen_backend(arguments.context, rng_seed=arguments.seed, batch_size=BATCH)
     costs, accuracies = [], []
     try:
-        train, test = data_of(arguments.pieces, arguments.pieces // 4, arguments.seed)
+        learned, (pieces, turns) = data_of(arguments.pieces, arguments.pieces // 4, arguments.seed)
+        train, test = (ArrayIterator(x, y, nclass=TURNS, lshape=(3, SIDE, SIDE)) for x, y in (learned, (pieces, turns)))
         model, cost, optimizer = network(), GeneralizedCost(CrossEntropyMulti()), Adam(arguments.rate)
         for epoch in range(1, arguments.epochs + 1):
             model.fit(train, cost, optimizer, num_epochs=epoch)  # goes on where it ended
             costs.append(float(model.total_cost.get()[0, 0]))
             accuracies.append(float(model.eval(test, Accuracy())[0]))
             print(f"epoch {epoch:2d} of {arguments.epochs}  cost {costs[-1]:.4f}  held out {accuracies[-1]:.1%} right")
+        found = model.get_outputs(test).argmax(axis=1)
     finally:
         cleanup_backend()
     picture = arguments.out / "neon_conv.png"
-    draw(picture, costs, accuracies)
+    draw(picture, costs, accuracies, pieces, turns, found)
     print(f"{accuracies[-1]:.1%} of the held-out pieces right")
-    print(f"learning curve: {picture}")
+    print(f"learning curve and pieces: {picture}")
     return Outcome(costs, accuracies, picture)
 
 

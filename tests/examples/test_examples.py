@@ -141,11 +141,10 @@ def test_a_recurrent_network_of_neon_puts_spaces_back(tmp_path, capsys, context)
 
 
 @pytest.mark.slow
-def test_a_convolutional_network_of_neon_sees_what_is_up(tmp_path, capsys):
+@pytest.mark.parametrize("context", ["cpu", "sim"])
+def test_a_convolutional_network_of_neon_sees_what_is_up(tmp_path, capsys, context):
     pytest.importorskip("sklearn", reason="the photographs come with scikit-learn")
-    words = ["--pieces", "256", "--epochs", "2", "--out", str(tmp_path / "new"), "--context", "cpu"]
-    outcome = load("neon_conv").main(words)
-    assert outcome.picture.read_bytes().startswith(PNG)
+    outcome = run("neon_conv", tmp_path, "--pieces", 256, "--epochs", 2, context=context)
     assert outcome.costs[1] < outcome.costs[0]
     assert len(outcome.accuracies) == 2
     assert "epoch  2 of 2" in capsys.readouterr().out
