@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -155,14 +155,33 @@ class ParameterLayer(Layer):
             getattr(self, name).set(array)
 
     def set_states(self, pdict: dict[str, Any]) -> None:
-        """Take the optimizer's states from a description; where it has none, there are none."""
-        self.states = [self._as_state(each) for each in pdict.get("states", ())]
+        """Take the optimizer's states from a description; where it has none, there are none.
 
-    def _as_state(self, saved: Any) -> Any:
-        """A tensor of an array; of a list, as layers with several parameters have one for each, a list."""
-        if isinstance(saved, list | tuple):
-            return [self._as_state(each) for each in saved]
-        return self._backend.array(saved)
+        ValueError: they are not lists of arrays of the shape of the parameter, one list for each where there are
+        several parameters.  TypeError: an array of other things than numbers. Nothing is changed then.
+        """
+        held, saved = self.get_params(), pdict.get("states", [])
+        several = isinstance(held, list)
+        rows = saved if several and saved != [] else [[] for _ in held] if several else [saved]
+        parameters = [parameter for (parameter, _), _ in (held if several else [held])]
+        if not isinstance(rows, list | tuple) or len(rows) != len(parameters):
+            self._refuse_states(f"they are not lists for {len(parameters)} parameters")
+        made = [self._as_states(*each) for each in zip(rows, parameters, strict=True)]
+        self.states = made if several else made[0]
+
+    def _as_states(self, saved: Any, parameter: Any) -> list[Tensor]:
+        """Tensors of the arrays that belong to a parameter."""
+        if not isinstance(saved, list | tuple):
+            self._refuse_states(f"they are of type {type(saved).__name__}")
+        for each in saved:
+            found = getattr(each, "shape", ())
+            if parameter is not None and found != parameter.shape:
+                self._refuse_states(f"one has shape {list(found)}, its parameter {list(parameter.shape)}")
+        return [self._backend.array(each) for each in saved]
+
+    def _refuse_states(self, wrong: str) -> NoReturn:
+        remedy = "pass what get_params_serialize gave, or load without states"
+        raise ValueError(four_parts(f"{self._told}.set_states", f"the states do not fit: {wrong}", "", remedy))
 
 
 def _on_host(states: Any) -> Any:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled._version import __version__
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.layer_container import made
+from atled.neon.layers.parameter_layer import ParameterLayer
 from atled.neon.nervana_object import NervanaObject
 from atled.structures import is_structure, load_pickled, load_structure, save_structure
 
@@ -73,14 +74,27 @@ class SavedModel(NervanaObject):
             raise ValueError(four_parts(asked, "it has no description of layers", "", remedy))
         layers = made(_without_weights(described)) if self.layers is None else self.layers
         pairs = layers.matched(described)
-        for layer, each in pairs:
-            if str(each.get("type")).rpartition(".")[2] != layer.classnm:
-                wrong = f"the file has {each.get('type')} where the model has {layer.classnm} {layer.name!r}"
-                raise ValueError(four_parts(asked, wrong, "", "load what was saved of the same layers"))
-        _load(asked, pairs, load_states)
-        self.layers = layers
+        _check_pairs(asked, pairs)
         epoch = model_dict.get("epoch_index", 0)
-        self.epoch_index = epoch if isinstance(epoch, int) else 0
+        if not isinstance(epoch, int) or epoch < 0:
+            wrong = f"epoch_index is {shortened(epoch)}"
+            raise ValueError(four_parts(asked, wrong, "", "give a count of epochs, or leave it out"))
+        _load(asked, pairs, load_states)
+        self.layers, self.epoch_index = layers, epoch
+
+
+def _check_pairs(asked: str, pairs: list[tuple[Any, Any]]) -> None:
+    """ValueError: a layer with the description of another, or the only ones without parameters."""
+    has_parameters = any(isinstance(each, dict) and "params" in each for _, each in pairs)
+    for layer, each in pairs:
+        kind = each.get("type") if isinstance(each, dict) else shortened(each)
+        wrong = ""
+        if not isinstance(each, dict) or str(kind).rpartition(".")[2] != layer.classnm:
+            wrong = f"the file has {kind} where the model has {layer.classnm} {layer.name!r}"
+        elif has_parameters and isinstance(layer, ParameterLayer) and "params" not in each:
+            wrong = f"the file has no parameters of {layer.classnm} {layer.name!r}, but those of others"
+        if wrong:
+            raise ValueError(four_parts(asked, wrong, "", "load what was saved of the same layers"))
 
 
 def _load(asked: str, pairs: list[tuple[Any, dict[str, Any]]], load_states: bool) -> None:

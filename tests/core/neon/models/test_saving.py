@@ -171,6 +171,51 @@ def test_parameters_of_other_shapes_leave_the_model_as_it_was(be, tmp_path):
     assert equal(before, values(model))
 
 
+@pytest.mark.parametrize(
+    ("number", "wrong", "message"),
+    [
+        (0, {"states": [np.zeros((9, 9))]}, r"Linear.*\[9, 9\], its parameter \[3, 3\]"),
+        (0, {"states": "abc"}, r"Linear.*of type str"),
+        (1, {"states": [np.zeros((3, 1))]}, r"BatchNorm.*2 parameters"),
+        (0, {"type": None}, r"file has None where the model has Linear"),
+    ],
+)
+def test_states_and_layers_that_do_not_fit_leave_the_model_as_it_was(be, number, wrong, message):
+    model, described = trained(), trained(1).serialize()
+    before = values(model)
+    described["model"]["config"]["layers"][number].update(wrong)
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        model.deserialize(described)
+    assert equal(before, values(model))
+
+
+def test_what_has_the_parameters_of_some_layers_only_is_refused(cpu):
+    model, described = trained(), trained(1).serialize()
+    before, rows = values(model), described["model"]["config"]["layers"]
+    for wrong in ({name: rows[-1][name] for name in ("type", "config")}, "text"):
+        rows[-1] = wrong
+        with pytest.raises(ValueError, match="layers"):
+            model.deserialize(described)
+        assert equal(before, values(model))
+
+
+@pytest.mark.parametrize("epoch", ["2", -1])
+def test_a_count_of_epochs_that_is_none_is_refused(cpu, epoch):
+    model = trained()
+    before = values(model)
+    with pytest.raises(ValueError, match=f"epoch_index is '?{epoch}"):
+        model.deserialize({**trained(1).serialize(), "epoch_index": epoch})
+    assert equal(before, values(model))
+
+
+def test_training_goes_on_from_a_file_without_states(be, tmp_path):
+    model = trained()
+    model.save_params(tmp_path / "model.h5", keep_states=False)
+    model.load_params(tmp_path / "model.h5")
+    model.fit(data(), GeneralizedCost(SumSquared()), GradientDescentMomentum(0.1, 0.9), 3)
+    assert model.epoch_index == 3
+
+
 def test_files_of_other_layers_are_refused(cpu, tmp_path):
     trained().save_params(tmp_path / "model.h5")
     with pytest.raises(ValueError, match=r"(?s)4 layers.* of 1 layers"):
