@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.neon.backends.backend import Backend, OpTreeNode, Tensor
 from atled.neon.layers.shapes import interpret_in_shape
 from atled.neon.nervana_object import NervanaObject
@@ -17,10 +17,15 @@ class GeneralizedCost(NervanaObject):
 
     costfunc: `costfunc(y, t)` gives an op-tree (1, steps * batch), `costfunc.bprop(y, t)` one of the shape of y.
     outputs: the costs of each column.  deltas: the errors.  cost: the mean; all of the last call.
+
+    TypeError: costfunc is a class, or cannot be called.
     """
 
     def __init__(self, costfunc: Any, name: str | None = None) -> None:
         super().__init__(name)
+        if isinstance(costfunc, type) or not callable(costfunc):
+            wrong, remedy = "it is no cost function", "give an object, such as CrossEntropyMulti()"
+            raise TypeError(four_parts(f"{self._told} of {shortened(costfunc)}", wrong, "", remedy))
         self.costfunc = costfunc
         self.prev_layer: Any = None
         self.outputs: Any = None

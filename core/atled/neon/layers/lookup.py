@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.parameter_layer import ParameterLayer
 from atled.neon.layers.shapes import interpret_in_shape
@@ -77,6 +77,9 @@ class LookupTable(ParameterLayer):
             self._check_size("fprop", "inputs", inputs, (1, count))
         # Looked at here: kernels on a device find out about words while they run.
         words = inputs.asnumpyarray()
+        if words.dtype.kind == "f" and np.any(np.floor(words) != words):
+            wrong, remedy = "they are no whole numbers", "give whole numbers, one for each word"
+            raise IndexError(four_parts(f"{self._told}.fprop of {shortened(words)}", wrong, "", remedy))
         if count and not 0 <= words.min() <= words.max() < self.vocab_size:
             asked = f"{self._told}.fprop with words from {words.min()} to {words.max()}"
             wrong = f"the table has {self.vocab_size} rows"

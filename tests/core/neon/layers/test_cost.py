@@ -94,3 +94,9 @@ def test_what_does_not_fit_is_refused(cpu):
         made(GeneralizedCost, Squares()).get_errors(cpu.ones((4, 8)), y)
     with pytest.raises(TypeError, match=r"(?s)GeneralizedCostMask 'c'\.get_cost.*pair"):
         made(GeneralizedCostMask, Squares()).get_cost(y, y)
+
+
+@pytest.mark.parametrize("costfunc", ["squares", Squares])
+def test_what_is_no_cost_function_is_refused(costfunc):
+    with pytest.raises(TypeError, match="no cost function"):
+        GeneralizedCost(costfunc)

@@ -70,6 +70,15 @@ def test_a_word_that_there_is_not_is_refused(be, word):
     np.testing.assert_array_equal(layer.outputs.get(), before)
 
 
+@pytest.mark.parametrize("word", [1.5, np.nan])
+def test_words_are_whole_numbers(be, word):
+    layer, wrong = ready(table(), 2), WORDS.astype(np.float32)
+    wrong[0, 0] = word
+    with pytest.raises(IndexError, match=r"(?s)LookupTable 't'\.fprop.*whole numbers"):
+        layer.fprop(be.array(wrong))
+    assert (layer.inputs.get() == 0).all()
+
+
 def test_what_does_not_fit_is_refused(cpu):
     with pytest.raises(IndexError, match=r"(?s)LookupTable 't' with pad_idx=6"):
         table(pad_idx=6)

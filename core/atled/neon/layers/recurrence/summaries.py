@@ -14,6 +14,7 @@ class _Summary(Layer):
     """A layer without parameters that takes (rows, steps)."""
 
     owns_delta = True
+    nrows = nsteps = 0
 
     def configure(self, in_obj: Any) -> _Summary:
         """Take the sizes of what will come, (rows, steps); rows alone are one step."""

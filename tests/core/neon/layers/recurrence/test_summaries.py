@@ -53,3 +53,9 @@ def test_what_does_not_fit_is_refused(cpu):
         layer.fprop(cpu.zeros((ROWS, BATCH)))
     with pytest.raises(RuntimeError, match="no memory yet"):
         RecurrentLast().configure((ROWS, STEPS)).fprop(cpu.zeros((ROWS, STEPS * BATCH)))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, BiSum])
+def test_a_layer_without_memory_is_named(cpu, kind):
+    with pytest.raises(RuntimeError, match=rf"{kind.__name__} 'r'\.fprop.*no memory"):
+        kind(name="r").fprop(cpu.ones((ROWS, BATCH)))
