@@ -124,10 +124,12 @@ class Callbacks(NervanaObject):
             each.on_train_begin(data, self.model, epochs)
 
     def on_train_end(self) -> None:
-        """Tell all callbacks, then write output_file."""
-        for each in self.callbacks:
-            each.on_train_end(self.callback_data, self.model)
-        self._save()
+        """Tell all callbacks, then write output_file, even where one of them fails."""
+        try:
+            for each in self.callbacks:
+                each.on_train_end(self.callback_data, self.model)
+        finally:
+            self._save()
 
     def on_epoch_begin(self, epoch: int) -> None:
         """Tell the callbacks that are to know of this epoch."""

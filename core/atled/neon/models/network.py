@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts
+from atled.neon.calls.checks import check_numbers
 from atled.neon.layers.layer import GeneralizedCost, Layer
 from atled.neon.layers.layer_container import LayerContainer
 from atled.neon.layers.sequential import Sequential
@@ -147,10 +148,12 @@ class Model(SavedModel, NervanaObject):
         KeyboardInterrupt: Ctrl-C was pressed; the batch is completed, and on_train_end called, before.
         """
         needed = ("dataset", dataset, "__iter__"), ("cost", cost, "get_errors"), ("optimizer", optimizer, "optimize")
-        for what, given, method in needed:
+        told_to = ("callbacks", callbacks, "on_train_begin")
+        check_numbers(f"{self._told}.fit", num_epochs=num_epochs)
+        for what, given, method in needed if callbacks is None else (*needed, told_to):
             if not hasattr(given, method):
                 wrong = f"{what} is of type {type(given).__name__}, which has no {method}"
-                remedy = "give an ArrayIterator, a GeneralizedCost and an optimizer, or classes like them"
+                remedy = "give an ArrayIterator, a GeneralizedCost, an optimizer and Callbacks, or classes like them"
                 raise TypeError(four_parts(f"{self._told}.fit", wrong, "", remedy))
         self.initialize(dataset, cost)
         self.optimizer = optimizer
@@ -209,7 +212,7 @@ class Model(SavedModel, NervanaObject):
 
         dataset: as for `fit`, with `ndata` and `reset`.  metric: `metric(y, t, calcrange=slice)`.
         """
-        if not callable(metric):
+        if isinstance(metric, type) or not callable(metric):
             wrong = f"metric is of type {type(metric).__name__}"
             remedy = "give a metric of atled.neon.transforms, such as Misclassification()"
             raise TypeError(four_parts(f"{self._told}.eval", wrong, "", remedy))

@@ -108,3 +108,16 @@ def test_best_state_and_early_stop_need_a_loss(model, tmp_path):
 
 def test_data_stays_readable_after_training(fitted):
     assert np.all(fitted().callback_data["time/train/end_time"][:] >= 0)
+
+
+def test_file_is_written_whole_where_a_callback_fails_at_the_end(fitted, model, tmp_path):
+    class Failing(Callback):
+        def on_train_end(self, callback_data, model):
+            raise RuntimeError("full")
+
+    callbacks = Callbacks(model, progress_bar=False, output_file=tmp_path / "kept.h5")
+    callbacks.add_callback(Failing())
+    with pytest.raises(RuntimeError, match="full"):
+        model.fit(callbacks, 0)
+    with h5py.File(tmp_path / "kept.h5") as kept:
+        assert kept["cost/train"].shape == (0,)

@@ -236,6 +236,8 @@ def test_what_is_no_network_is_refused(cpu):
         classifier().fit(Empty(), cross_entropy(), momentum(), 1)
     with pytest.raises(TypeError, match=r"(?s)metric is of type NoneType.*Misclassification"):
         classifier().eval(spot_data(), None)
+    with pytest.raises(TypeError, match=r"(?s)metric is of type type.*Misclassification"):
+        classifier().eval(spot_data(), Columns)
 
 
 @pytest.mark.parametrize(
@@ -243,13 +245,15 @@ def test_what_is_no_network_is_refused(cpu):
     [
         ((3, None, None), "dataset is of type int"),
         (([], 3, None), "cost is of type int"),
-        (([], GeneralizedCost(None, "cost"), 4), "optimizer is of type int"),
+        (([], cross_entropy(), 4), "optimizer is of type int"),
+        (([], cross_entropy(), momentum(), 1, [3]), "callbacks is of type list"),
+        (([], cross_entropy(), momentum(), "1"), "num_epochs is of type str"),
     ],
 )
 def test_what_cannot_train_is_refused_before_anything_is_made(cpu, given, message):
     model = classifier()
     with pytest.raises(TypeError, match=message):
-        model.fit(*given, 1)
+        model.fit(*given, *([1] if len(given) == 3 else []))
     assert not model.initialized
 
 
