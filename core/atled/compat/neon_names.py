@@ -21,6 +21,7 @@ _MODULES = {
             "callbacks",
             "callbacks.callbacks",
             "data",
+            "data.dataiterator",
             "initializers",
             "initializers.initializer",
             "layers",

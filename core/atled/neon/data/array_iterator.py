@@ -114,8 +114,7 @@ class ArrayIterator(NervanaDataIterator):
             raise ValueError(four_parts(self._told, wrong, "", remedy))
         return labels
 
-    @property
-    def nbatches(self) -> int:
+    def _count_batches(self) -> int:
         """How many batches are left of the epoch, or are in the next one."""
         return -(-(self.ndata - self.start) // self._present.bsz)
 

@@ -18,10 +18,18 @@ class NervanaDataIterator(NervanaObject):
 
     shape: Any = None
     ndata: int = 0
+    _nbatches: int | None = None
 
     @property
     def nbatches(self) -> int:
-        """How many batches an epoch has."""
+        """How many batches an epoch has: what a subclass has set, or else as many as hold ndata examples."""
+        return self._count_batches() if self._nbatches is None else self._nbatches
+
+    @nbatches.setter
+    def nbatches(self, count: int) -> None:
+        self._nbatches = count
+
+    def _count_batches(self) -> int:
         return -(-self.ndata // max(1, self._present.bsz))
 
     def reset(self) -> None:

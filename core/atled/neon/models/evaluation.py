@@ -9,8 +9,18 @@ import numpy as np
 from atled.errors import four_parts
 
 
+class _Figures(np.ndarray):
+    """The numbers of a metric, (count,), of which one alone is a number for `float` and "%.1f" too.
+
+    Programs for neon print them so; NumPy itself refuses that of an array with axes from 2.4 on.
+    """
+
+    def __float__(self) -> float:
+        return float(self.item()) if self.size == 1 else super().__float__()
+
+
 def evaluated(model: Any, dataset: Any, metric: Any) -> np.ndarray:
-    """The mean of a metric over all examples: (count of its numbers,)."""
+    """The mean of a metric over all examples: (count of its numbers,), with a `float` where it is one."""
     size, total, done = model.be.bsz, 0.0, 0
     dataset.reset()
     for x, t in dataset:
@@ -23,7 +33,7 @@ def evaluated(model: Any, dataset: Any, metric: Any) -> np.ndarray:
         done += count
     if not done:
         raise ValueError(four_parts(f"{model.name}.eval", "the dataset has no batch", "", "give one with examples"))
-    return np.atleast_1d(np.asarray(total / done))
+    return np.atleast_1d(np.asarray(total / done)).view(_Figures)
 
 
 def _counted(y: Any, t: Any, count: int, size: int, metric: Any) -> tuple[Any, Any, slice]:

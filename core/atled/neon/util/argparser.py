@@ -62,6 +62,10 @@ class NeonArgparser(argparse.ArgumentParser):
         backend.add_argument("-r", "--rng_seed", type=int, help="seed of random numbers; without one, all runs differ")
         backend.add_argument("-d", "--datatype", choices=_DTYPES, default="f32", help="floating-point numbers")
         backend.add_argument("-z", "--batch_size", type=_count, default=128, help="examples of a batch")
+        rounding = "bits of stochastic rounding; for programs that read it, no effect"
+        backend.add_argument(
+            "--rounding", type=_count, nargs="?", default=False, const=True, metavar="BITS", help=rounding
+        )
         backend.add_argument("--caffe", action="store_true", help="output sizes and drop-out as in caffe")
 
     # Another result than argparse's: neon's method takes gen_be first.

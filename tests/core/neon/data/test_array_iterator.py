@@ -81,3 +81,11 @@ def test_batches_follow_the_batch_size_of_the_backend(cpu):
     cpu.bsz = 0
     with pytest.raises(ValueError, match=r"(?s)of 0 examples.*batch_size"):
         ArrayIterator(X)
+
+
+def test_an_iterator_of_ones_own_may_set_its_count_of_batches(be):
+    own = NervanaDataIterator()
+    own.ndata = 10
+    assert own.nbatches == 3
+    own.nbatches = 2
+    assert own.nbatches == 2

@@ -10,7 +10,7 @@ from atled.neon.initializers import Gaussian
 from atled.neon.layers import Affine, BranchNode, GeneralizedCost, Linear, MergeMultistream, Multicost, Tree
 from atled.neon.models import Model
 from atled.neon.optimizers import GradientDescentMomentum
-from atled.neon.transforms import CrossEntropyBinary, CrossEntropyMulti, Logistic, Softmax, SumSquared, Tanh
+from atled.neon.transforms import Accuracy, CrossEntropyBinary, CrossEntropyMulti, Logistic, Softmax, SumSquared, Tanh
 
 INIT = Gaussian(scale=0.3)
 
@@ -106,6 +106,15 @@ def test_several_inputs_are_taken(be):
     model = Model([branches, Affine(3, INIT, activation=Softmax())])
     model.fit(data, cross_entropy(), momentum(), num_epochs=1)
     assert model.get_outputs(data).shape == (10, 3)
+
+
+def test_a_single_metric_is_a_number_in_texts_and_several_are_not(be):
+    model, data = Model([Linear(3, INIT)]), spot_data()
+    figures = model.eval(data, Accuracy())
+    text = "%.3f" % (figures * 100)  # as programs for neon have it
+    assert figures.shape == (1,) and text == f"{figures[0] * 100:.3f}"
+    with pytest.raises(TypeError):
+        float(np.concatenate([figures, figures]).view(type(figures)))
 
 
 def test_a_last_batch_counts_as_far_as_it_is_filled(be):

@@ -119,3 +119,7 @@ def test_valid_args_are_those_that_a_function_takes():
     args = parsed()
     assert extract_valid_args(args, lambda epochs, backend: None, startidx=1) == {"backend": "cpu"}
     assert extract_valid_args(args, Callbacks.__init__, 1).keys() == args.callback_args.keys()
+
+
+def test_rounding_is_taken_with_and_without_bits():
+    assert [parsed(*words).rounding for words in ((), ("--rounding",), ("--rounding", "8"))] == [False, True, 8]
