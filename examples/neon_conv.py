@@ -116,7 +116,7 @@ def draw(
     for axes in (left, right):
         axes.set_xlabel("epoch")
         axes.grid(alpha=0.3)
-    shown.suptitle("held-out pieces, and how far the network takes them to be turned (red: wrong)")
+    shown.suptitle("held-out pieces, and what the network says (red: wrong)")
     for place, piece, turn, says in zip(shown.subplots(3, 6).ravel(), pieces, turns, found, strict=False):
         place.imshow(piece.reshape(3, SIDE, SIDE).transpose(1, 2, 0) + 0.5)
         place.set_title(f"{90 * says}°", fontsize=9, color="#1e8449" if says == turn else "#c0392b")
