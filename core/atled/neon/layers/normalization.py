@@ -9,6 +9,7 @@ import numpy as np
 from atled.errors import four_parts
 from atled.neon.backends.autodiff import Autodiff
 from atled.neon.backends.backend import Tensor
+from atled.neon.calls.checks import check_numbers
 from atled.neon.layers.parameter_layer import ParameterLayer
 from atled.neon.layers.shapes import maps_of
 
@@ -23,12 +24,18 @@ class BatchNorm(ParameterLayer):
     binary: whether products are those with the nearest power of two, as compound_fprop_bn says.
     gamma, beta, gmean, gvar: (rows or maps, 1), float32 at least.
     states: of the optimizer, a list for beta and one for gamma.
+
+    ValueError: rho is not from 0 to 1, or eps is negative.  TypeError: they are no numbers.
     """
 
     saved = "beta", "gamma", "gmean", "gvar"
 
     def __init__(self, rho: float = 0.9, eps: float = 1e-3, name: str | None = None, binary: bool = False) -> None:
         super().__init__(name=name)
+        check_numbers(self._told, rho=rho, eps=eps)
+        if not 0 <= rho <= 1 or not eps >= 0:
+            remedy = "give a rho from 0 to 1, and an eps from 0 on"
+            raise ValueError(four_parts(self._told, f"rho is {rho}, eps is {eps}", "", remedy))
         self.rho = rho
         self.eps = eps
         self.binary = binary

@@ -120,6 +120,13 @@ def test_all_is_computed_by_the_backend(cpu):
     assert nn.fallback_counts() == before
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("given", [{"rho": -0.1}, {"rho": 1.5}, {"eps": -1e-3}, {"eps": np.nan}])
+def test_a_share_or_an_addend_out_of_range_is_refused(kind, given):
+    with pytest.raises(ValueError, match=rf"(?s){kind.__name__} 'n'.*rho from 0 to 1"):
+        kind(name="n", **given)
+
+
 def test_what_does_not_fit_is_refused(cpu):
     layer = ready(BatchNorm(name="n"), 3)
     with pytest.raises(ValueError, match=r"(?s)BatchNorm 'n'\.fprop: inputs have shape \[2, 4\]"):
