@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from atled.errors import four_parts, listing
+from atled.errors import four_parts, listing, shortened
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.base import Layer
 from atled.neon.layers.shapes import maps_of
@@ -76,7 +76,7 @@ class ParameterLayer(Layer):
     def init_params(self, shape: Any) -> None:
         """Make dW, and W, which the initializer fills unless it was there.
 
-        shape: of W.  ValueError: there is no initializer, or values of another shape.
+        shape: of W.  ValueError: there is no initializer, or values of another shape.  TypeError: what is none.
         """
         be = self._backend
         if self.W is None:
@@ -99,7 +99,14 @@ class ParameterLayer(Layer):
                 raise ValueError(four_parts(f"{what} of {self._told}", wrong, "", remedy))
             param[:] = init
         else:
+            self._check_initializer(what, init)
             init.fill(param)
+
+    def _check_initializer(self, what: str, init: Any) -> None:
+        """TypeError: it cannot fill tensors."""
+        if isinstance(init, type) or not hasattr(init, "fill"):
+            wrong, remedy = f"{shortened(init)} is no initializer", "give one, such as Gaussian(), or an array"
+            raise TypeError(four_parts(f"{what} of {self._told}", wrong, "", remedy))
 
     def set_acc_on(self, acc_on: bool) -> None:
         """Whether `bprop` adds to gradients.  BufferError: it was allocated without accumulate_updates."""

@@ -63,6 +63,12 @@ def test_gradients_add_up_while_asked_to(be):
         assert (layer.dW.get() == expected).all()
 
 
+@pytest.mark.parametrize("init", ["ones", Ones])
+def test_what_is_no_initializer_is_refused(cpu, init):
+    with pytest.raises(TypeError, match=r"(?s)weights of Summing 'one'.*no initializer"):
+        allocated(init)
+
+
 def test_gradients_do_not_add_up_without_memory_for_that(cpu):
     with pytest.raises(BufferError, match="accumulate_updates=True"):
         allocated(Ones()).set_acc_on(True)

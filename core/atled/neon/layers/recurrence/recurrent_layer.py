@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.parameter_layer import ParameterLayer
 from atled.neon.layers.shapes import interpret_in_shape
@@ -21,6 +21,8 @@ class RecurrentLayer(ParameterLayer):
 
     nin, nout, nsteps: rows of inputs and units, both per direction, and steps.
     x: the inputs of the last call as (rows, steps * batch).
+
+    ValueError: output_size is no whole number from 1 on.
     """
 
     directions = 1
@@ -37,6 +39,9 @@ class RecurrentLayer(ParameterLayer):
         parallelism: str,
     ) -> None:
         super().__init__(init, name, parallelism)
+        if not isinstance(output_size, int | np.integer) or output_size < 1:
+            wrong, remedy = f"output_size is {shortened(output_size)}", "give a count of units from 1 on"
+            raise ValueError(four_parts(self._told, wrong, "", remedy))
         self.output_size = self.nout = output_size
         self.init_inner = init_inner
         self.activation = activation
@@ -129,6 +134,8 @@ class RecurrentLayer(ParameterLayer):
         if init is None or isinstance(init, Tensor | np.ndarray):
             super()._fill(param, init, what)
             return
+        for each in (init, self.init_inner or init):
+            self._check_initializer(what, each)
         self._show(param, "")
         of_inputs, inner, biases = self._blocks()
         for blocks, first in ((of_inputs, init), (inner, self.init_inner or init)):

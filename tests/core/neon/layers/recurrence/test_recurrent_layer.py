@@ -5,7 +5,9 @@ import pytest
 from tests.core.neon.layers.recurrence.recurrent_formulas import BATCH, ROWS, STEPS, UNITS, Draws, made, normal, ready
 
 import atled as nn
+from atled.neon.initializers import Constant
 from atled.neon.layers.recurrent import GRU, LSTM, BiBNRNN, BiLSTM, BiRNN, Recurrent
+from atled.neon.transforms import Tanh
 from atled.sequences import recorded
 
 KINDS = [Recurrent, LSTM, GRU, BiRNN, BiLSTM, BiBNRNN]
@@ -95,3 +97,17 @@ def _activations(layer):
 def test_sizes_that_are_none_are_refused(cpu, sizes):
     with pytest.raises(ValueError, match="they have no elements"):
         Recurrent(UNITS, Draws(), name="one").configure(sizes)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "2"])
+def test_a_count_of_units_that_is_none_is_refused(size):
+    with pytest.raises(ValueError, match=r"(?s)BiRNN 'r'.*output_size is.*from 1 on"):
+        BiRNN(size, None, name="r")
+
+
+@pytest.mark.parametrize("given", [{"init": "ones"}, {"init": Constant(1.0), "init_inner": Constant}])
+def test_what_is_no_initializer_is_refused(cpu, given):
+    layer = BiRNN(2, activation=Tanh(), name="r", **given).configure((3, 2))
+    with pytest.raises(TypeError, match=r"(?s)BiRNN 'r'.*no initializer"):
+        layer.allocate()
+    assert layer.W is None
