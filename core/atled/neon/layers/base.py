@@ -146,7 +146,8 @@ class Layer(NervanaObject):
             )
             raise TypeError(four_parts(f"{self._told}.{call}", wrong, "", remedy))
         wrong = f"{what} have shape {list(given.shape)}"  # type: ignore[attr-defined]  # as above
-        remedy = f"give {list(shape)}, or configure and allocate the layer anew"
+        anew = "configure and allocate the layer anew (of a model, set_batch_size, where be.bsz is another now)"
+        remedy = f"give {list(shape)}, or {anew}"
         raise ValueError(four_parts(f"{self._told}.{call}", wrong, "", remedy))
 
     def _check_rows(self, call: str, what: str, given: Any) -> None:

@@ -151,6 +151,9 @@ class Model(SavedModel, NervanaObject):
         told_to = ("callbacks", callbacks, "on_train_begin")
         check_numbers(f"{self._told}.fit", num_epochs=num_epochs)
         for what, given, method in needed if callbacks is None else (*needed, told_to):
+            if isinstance(given, type):
+                wrong, remedy = f"{what} is the class {given.__name__}", f"call it: {given.__name__}(...)"
+                raise TypeError(four_parts(f"{self._told}.fit", wrong, "", remedy))
             if not hasattr(given, method):
                 wrong = f"{what} is of type {type(given).__name__}, which has no {method}"
                 remedy = "give an ArrayIterator, a GeneralizedCost, an optimizer and Callbacks, or classes like them"

@@ -243,6 +243,8 @@ def test_what_is_no_network_is_refused(cpu):
         from atled.neon.models import GAN  # noqa: F401  # what is asked for is the error
     with pytest.raises(ValueError, match="no batch"):
         classifier().fit(Empty(), cross_entropy(), momentum(), 1)
+    with pytest.raises(TypeError, match=r"(?s)the class GradientDescentMomentum.*call it"):
+        classifier().fit(spot_data(), cross_entropy(), GradientDescentMomentum, 1)
     with pytest.raises(TypeError, match=r"(?s)metric is of type NoneType.*Misclassification"):
         classifier().eval(spot_data(), None)
     with pytest.raises(TypeError, match=r"(?s)metric is of type type.*Misclassification"):
