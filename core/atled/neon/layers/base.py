@@ -69,9 +69,13 @@ class Layer(NervanaObject):
         """Take the sizes of what will come: `in_shape`; subclasses say `out_shape`. The layer itself.
 
         in_obj: the layer before, sizes (int or tuple), a tensor (features, steps * batch), or data with a `shape`.
-        TypeError: anything else.
+        TypeError: anything else.  ValueError: the layer before has no out_shape.
         """
         if isinstance(in_obj, Layer):
+            if in_obj.out_shape is None:
+                wrong = f"{in_obj._told} before it has no out_shape"
+                remedy = f"configure it first; {in_obj.classnm}.configure has to set out_shape"
+                raise ValueError(four_parts(f"{self._told}.configure", wrong, "", remedy))
             self.prev_layer = in_obj
             self.in_shape = in_obj.out_shape
         elif isinstance(in_obj, Tensor):

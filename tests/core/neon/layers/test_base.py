@@ -34,6 +34,8 @@ def test_sizes_come_from_a_layer_sizes_a_tensor_or_data(be):
 def test_what_has_no_sizes_is_refused(cpu):
     with pytest.raises(TypeError, match=r"(?s)Doubled 'one'\.configure.*no sizes"):
         Doubled("one").configure(object())
+    with pytest.raises(ValueError, match=r"(?s)Layer 'before' before it has no out_shape.*Layer\.configure"):
+        Doubled("one").configure(Layer("before").configure(3))
 
 
 def test_deltas_take_turns_in_two_buffers(be):
