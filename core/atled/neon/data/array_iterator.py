@@ -103,6 +103,11 @@ class ArrayIterator(NervanaDataIterator):
             wrong = f"y has {labels.shape[0]} examples, X has {self.ndata}"
         elif self.make_onehot and self.nclass is None:
             wrong, remedy = "nclass is missing", "give the count of classes, or make_onehot=False"
+        elif self.make_onehot and not isinstance(self.nclass, int | np.integer):
+            wrong, remedy = (
+                f"nclass is of type {type(self.nclass).__name__}",
+                "give the count of classes, a whole number",
+            )
         elif self.make_onehot and labels.shape[1] != 1:
             wrong, remedy = f"y has {labels.shape[1]} columns", "give one class for each example, or make_onehot=False"
         elif self.make_onehot:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.neon.optimizers.base import RuleOptimizer
-from atled.neon.optimizers.checks import check_finite, check_share
+from atled.neon.optimizers.checks import check_addend, check_share
 
 
 class Adam(RuleOptimizer):
@@ -40,7 +40,7 @@ class Adam(RuleOptimizer):
         super().__init__(
             name, learning_rate, stochastic_round, gradient_clip_norm, gradient_clip_value, param_clip_value
         )
-        check_finite(self.classnm, epsilon=epsilon)
+        check_addend(self.classnm, epsilon=epsilon)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
@@ -102,7 +102,7 @@ class ShiftAdaMax(RuleOptimizer):
         super().__init__(
             name, learning_rate, stochastic_round, gradient_clip_norm, gradient_clip_value, param_clip_value, schedule
         )
-        check_finite(self.classnm, epsilon=epsilon)
+        check_addend(self.classnm, epsilon=epsilon)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.neon.optimizers.base import RuleOptimizer
-from atled.neon.optimizers.checks import check_finite, check_share
+from atled.neon.optimizers.checks import check_addend, check_share
 
 
 class RMSProp(RuleOptimizer):
@@ -34,7 +34,7 @@ class RMSProp(RuleOptimizer):
         super().__init__(
             name, learning_rate, stochastic_round, gradient_clip_norm, gradient_clip_value, param_clip_value, schedule
         )
-        check_finite(self.classnm, epsilon=epsilon)
+        check_addend(self.classnm, epsilon=epsilon)
         self.decay_rate = decay_rate
         self.epsilon = epsilon
 
@@ -73,7 +73,7 @@ class Adagrad(RuleOptimizer):
         super().__init__(
             name, learning_rate, stochastic_round, gradient_clip_norm, gradient_clip_value, param_clip_value
         )
-        check_finite(self.classnm, epsilon=epsilon)
+        check_addend(self.classnm, epsilon=epsilon)
         self.epsilon = epsilon
 
     def numbers(self, epoch: int) -> dict[str, float]:
@@ -113,7 +113,7 @@ class Adadelta(RuleOptimizer):
     ) -> None:
         check_share(self.classnm, decay=decay)
         super().__init__(name, 1.0, stochastic_round, gradient_clip_norm, gradient_clip_value, param_clip_value)
-        check_finite(self.classnm, epsilon=epsilon)
+        check_addend(self.classnm, epsilon=epsilon)
         self.decay = decay
         self.epsilon = epsilon
 

@@ -35,6 +35,14 @@ def check_positive(of: str, **given: Any) -> None:
             raise ValueError(four_parts(of, f"{name} is {each}", "", "give a number larger than 0, or None"))
 
 
+def check_addend(of: str, **given: Any) -> None:
+    """Refuse what is no number from 0 on: added to squares, it would make their roots NaN."""
+    check_finite(of, **given)
+    for name, each in given.items():
+        if each < 0:
+            raise ValueError(four_parts(of, f"{name} is {each}", "", "give a number from 0 on"))
+
+
 def check_share(of: str, **given: Any) -> None:
     """Refuse what is no number from 0 on and less than 1."""
     check_finite(of, **given)

@@ -59,6 +59,7 @@ def test_steps_of_sequences_stand_behind_each_other(be):
         ({"X": "text"}, TypeError, "type str"),
         ({"X": [X, X[:4]]}, ValueError, r"\[10, 3\], \[4, 3\]"),
         ({"X": X, "y": LABELS}, ValueError, "nclass is missing"),
+        ({"X": X, "y": LABELS, "nclass": "3"}, ValueError, "nclass is of type str"),
         ({"X": X, "y": LABELS, "nclass": 2}, ValueError, "y has 2.* of 2 classes"),
         ({"X": X, "y": LABELS[:4], "nclass": 3}, ValueError, "4 examples, X has 10"),
         ({"X": X, "lshape": (2, 2)}, ValueError, "3 features"),

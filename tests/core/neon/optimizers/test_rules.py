@@ -154,3 +154,9 @@ def test_adam_counts_its_steps(be, rng, layers):
     optimizer = Adam()
     trained(be, layers(), optimizer, rng, 3)
     assert optimizer.t == 3
+
+
+@pytest.mark.parametrize("kind", [RMSProp, Adagrad, Adadelta, Adam, ShiftAdaMax])
+def test_a_negative_epsilon_is_refused(kind):
+    with pytest.raises(ValueError, match=f"(?s){kind.__name__}.*epsilon is -1"):
+        kind(epsilon=-1)
