@@ -200,13 +200,20 @@ class Layer(NervanaObject):
         """Take note of the layer behind."""
         self.next_layer = layer
 
-    def set_batch_size(self, N: int) -> None:
-        """How many columns of each step count."""
+    def set_batch_size(self, N: int | None) -> None:
+        """How many columns of each step count; None for all.  ValueError: no whole number from 1 on."""
+        self._check_count("set_batch_size", N)
         self.actual_bsz = N
 
-    def set_seq_len(self, S: int) -> None:
-        """How many steps count."""
+    def set_seq_len(self, S: int | None) -> None:
+        """How many steps count; None for all.  ValueError: no whole number from 1 on."""
+        self._check_count("set_seq_len", S)
         self.actual_seq_len = S
+
+    def _check_count(self, call: str, given: Any) -> None:
+        if given is not None and (not isinstance(given, int | np.integer) or given < 1):
+            remedy = "give a whole number from 1 on, or None for all"
+            raise ValueError(four_parts(f"{self._told}.{call}({shortened(given)})", "it is no count", "", remedy))
 
     def set_acc_on(self, acc_on: bool) -> None:
         """Whether `bprop` adds to gradients, where the layer has any."""

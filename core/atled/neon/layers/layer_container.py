@@ -86,13 +86,13 @@ class LayerContainer(Layer):
         """The layer whose outputs are those of the whole; a list of them where there are several."""
         return self.layers[-1].get_terminal()
 
-    def set_batch_size(self, N: int) -> None:
+    def set_batch_size(self, N: int | None) -> None:
         """How many columns of each step count, in all layers."""
         super().set_batch_size(N)
         for each in self.layers:
             each.set_batch_size(N)
 
-    def set_seq_len(self, S: int) -> None:
+    def set_seq_len(self, S: int | None) -> None:
         """How many steps count, in all layers."""
         super().set_seq_len(S)
         for each in self.layers:

@@ -115,11 +115,11 @@ class Model(SavedModel, NervanaObject):
             self.cost = cost
             set_shortcuts(self.layers, cost, self._shortcuts)
 
-    def set_batch_size(self, N: int) -> None:
+    def set_batch_size(self, N: int | None) -> None:
         """How many columns of each step count."""
         self.layers.set_batch_size(N)
 
-    def set_seq_len(self, S: int) -> None:
+    def set_seq_len(self, S: int | None) -> None:
         """How many steps count."""
         self.layers.set_seq_len(S)
 

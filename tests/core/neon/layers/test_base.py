@@ -109,3 +109,12 @@ def test_layers_that_fail_in_calls_have_deltas_apart(be):
 
 def test_either_class_has_the_decorator():
     assert Layer.accumulates is ParameterLayer.accumulates
+
+
+@pytest.mark.parametrize("call", ["set_batch_size", "set_seq_len"])
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2"])
+def test_a_count_of_columns_that_is_none_is_refused(call, count):
+    layer = Doubled("s")
+    with pytest.raises(ValueError, match=rf"(?s)Doubled 's'\.{call}.*from 1 on"):
+        getattr(layer, call)(count)
+    assert (layer.actual_bsz, layer.actual_seq_len) == (None, None)
