@@ -1,5 +1,7 @@
 """A backend of neon's API over each backend that tests compute with."""
 
+import signal
+
 import pytest
 
 from atled.neon.backends import cleanup_backend, gen_backend
@@ -24,3 +26,11 @@ def cpu():
     """The backend on the host."""
     yield gen_backend(CONTEXTS["cpu"], rng_seed=1, batch_size=4)
     cleanup_backend()
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's own handling of Ctrl-C, which processes in the background are started without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -49,7 +49,7 @@ def test_count_of_batches_is_the_data_s(data):
     assert callbacks.callback_data["config"].attrs["total_minibatches"] == 2 * data.nbatches
 
 
-def test_file_is_whole_after_interruption(data, tmp_path):
+def test_file_is_whole_after_interruption(data, tmp_path, ctrl_c):
     class Interrupting(Callback):
         def on_minibatch_end(self, callback_data, model, epoch, minibatch):
             if (epoch, minibatch) == (1, 1):

@@ -169,7 +169,7 @@ def test_a_callback_may_end_training(cpu):
     assert model.epoch_index == 2
 
 
-def test_ctrl_c_ends_after_the_batch(cpu):
+def test_ctrl_c_ends_after_the_batch(cpu, ctrl_c):
     noting = Noting(("on_minibatch_begin", 0, 1), lambda: signal.raise_signal(signal.SIGINT))
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
@@ -195,7 +195,7 @@ def test_an_interrupt_from_within_ends_with_callbacks_told(be, where):
     assert model.epoch_index == 0
 
 
-def test_a_second_ctrl_c_does_not_wait(cpu):
+def test_a_second_ctrl_c_does_not_wait(cpu, ctrl_c):
     def press():
         for _ in range(2):
             signal.raise_signal(signal.SIGINT)
