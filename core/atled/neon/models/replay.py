@@ -17,6 +17,10 @@ _ORDINARY_STEPS = 2
 
 _MOST_RECORDS = 16
 
+_MOST_ELEMENTS = 1 << 20
+"""Of the outputs of all layers. Beside larger ones what Python takes is little, and step by step results are written in
+place, where a replay needs memory for old and new values: a network of convolutions took a tenth longer by it."""
+
 
 class StepReplay:
     """Computes outputs, cost and gradients of batches: step by step, and then, where that is the same, by a replay.
@@ -29,7 +33,7 @@ class StepReplay:
     """
 
     def __init__(self, model: Any) -> None:
-        self.reason = _unknown(model)
+        self.reason = _unknown(model) or _large(model)
         self._model = model
         self._is_refused = bool(self.reason)
         if not self._is_refused:
@@ -125,6 +129,17 @@ def _unknown(model: Any) -> str:
         if not type(each).__module__.startswith("atled.neon."):
             return f"what a {type(each).__name__} does in Python is not known: it is no class of the library"
     return ""
+
+
+def _large(model: Any) -> str:
+    """Why a model is too large for a replay to pay; empty where it is not."""
+    outputs = [getattr(layer, "outputs", None) for layer in _layers(model.layers)]
+    # Layers that work in place have the outputs of those before.
+    cells = {each.view.cell for each in outputs if isinstance(each, Tensor)}
+    elements = sum(cell.size for cell in cells)
+    if elements <= _MOST_ELEMENTS:
+        return ""
+    return f"outputs of its layers have {elements} elements; with more than {_MOST_ELEMENTS} a replay saves nothing"
 
 
 def _parts(model: Any) -> list[dict[str, Any]]:

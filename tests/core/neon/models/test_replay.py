@@ -146,6 +146,14 @@ def test_steps_that_read_tensors_run_one_by_one(cpu):
     assert "a tensor is read" in model.plan.replay
 
 
+def test_steps_of_large_models_run_one_by_one(cpu, monkeypatch):
+    monkeypatch.setattr("atled.neon.models.replay._MOST_ELEMENTS", 4 * (8 + 3))  # a batch is 4
+    model, _ = trained(cpu, lambda: [Linear(8, INIT), Linear(3, INIT)], 8)
+    assert "one by one" not in model.plan.replay
+    model, _ = trained(cpu, lambda: [Linear(9, INIT), Linear(3, INIT)], 8)
+    assert "outputs of its layers have 48 elements" in model.plan.replay
+
+
 def test_batches_in_other_tensors_run_one_by_one(cpu):
     rng = np.random.default_rng(0)
     pairs = [(cpu.array(rng.normal(size=(8, 4))), cpu.array(rng.normal(size=(3, 4)))) for _ in range(3)]
