@@ -43,7 +43,7 @@ class NervanaObject:
         return f"{type(self).__module__}.{type(self).__name__}"
 
     @property
-    def _present(self) -> Any:  # Any: a Backend, whose module imports this one
+    def _present(self) -> Backend:
         """The present backend; RuntimeError: there is none."""
         if self.be is None:
             remedy = "make one by gen_backend before"

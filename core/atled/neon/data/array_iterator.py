@@ -71,6 +71,7 @@ class ArrayIterator(NervanaDataIterator):
             dtype = np.int32 if self.make_onehot else None
             self._targets = _Batches(be, self._classes, self._classes.shape[1], dtype)
             if self.make_onehot:
+                assert self.nclass is not None, "classes were checked with it"
                 self._onehot = be.iobuf(self.nclass)
                 self._tree = be.onehot(self._targets.buffer, axis=0)
 

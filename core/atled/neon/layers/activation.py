@@ -31,7 +31,7 @@ class Activation(Layer):
         """
         self._check_configured("fprop")
         self._check_rows("fprop", "inputs", inputs)
-        self._backend.fprop_transform(None, self.transform, inputs, inputs)
+        self._present.fprop_transform(None, self.transform, inputs, inputs)
         self.inputs = self.outputs = inputs
         return inputs
 
@@ -40,7 +40,7 @@ class Activation(Layer):
         self._check_in_place("bprop", alpha, beta)
         self._check_allocated("bprop")
         self._check_size("bprop", "errors", error, self.outputs.shape)
-        self._backend.bprop_transform(None, self.transform, self.outputs, error, error)
+        self._present.bprop_transform(None, self.transform, self.outputs, error, error)
         return error
 
 
@@ -63,7 +63,7 @@ class DataTransform(Layer):
         """`inputs = transform(inputs)`; gives the inputs. Raises as `Activation.fprop`."""
         self._check_configured("fprop")
         self._check_rows("fprop", "inputs", inputs)
-        self._backend.fprop_transform(None, self.transform, inputs, inputs)
+        self._present.fprop_transform(None, self.transform, inputs, inputs)
         self.inputs = self.outputs = inputs
         return inputs
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.errors import four_parts, shortened
-from atled.neon.backends.backend import Backend, Tensor
+from atled.neon.backends.backend import Tensor
 from atled.neon.layers.shapes import columns_of, interpret_in_shape
 from atled.neon.nervana_object import NervanaObject
 
@@ -57,14 +57,6 @@ class Layer(NervanaObject):
         self.revert_list: list[Tensor] = []
         self._seen_before: dict[str, tuple[Any, Any]] = {}
 
-    @property
-    def _backend(self) -> Backend:
-        """The present backend; RuntimeError where there is none."""
-        if self.be is None:
-            asked = self._told
-            raise RuntimeError(four_parts(asked, "there is no backend", "", "call gen_backend first"))
-        return self.be
-
     def configure(self, in_obj: Any) -> Layer:
         """Take the sizes of what will come: `in_shape`; subclasses say `out_shape`. The layer itself.
 
@@ -79,7 +71,7 @@ class Layer(NervanaObject):
             self.prev_layer = in_obj
             self.in_shape = in_obj.out_shape
         elif isinstance(in_obj, Tensor):
-            self.in_shape = in_obj.shape[0], in_obj.shape[1] // max(1, self._backend.bsz)
+            self.in_shape = in_obj.shape[0], in_obj.shape[1] // max(1, self._present.bsz)
         elif isinstance(in_obj, int | tuple | list | np.integer):
             self.in_shape = tuple(in_obj) if isinstance(in_obj, list) else in_obj
         elif hasattr(in_obj, "shape"):
@@ -94,7 +86,7 @@ class Layer(NervanaObject):
         """Make outputs, once.  shared_outputs: memory for them that another layer has, too."""
         self._check_configured("allocate")
         if self.outputs is None and self.owns_output:
-            self.outputs = self._backend.iobuf(self.out_shape, shared=shared_outputs, parallelism=self.parallelism)
+            self.outputs = self._present.iobuf(self.out_shape, shared=shared_outputs, parallelism=self.parallelism)
 
     def allocate_deltas(self, global_deltas: DeltasTree) -> None:
         """Tell a pool of error buffers how large one this layer needs, unless its deltas are no part of them."""
@@ -110,10 +102,10 @@ class Layer(NervanaObject):
             self.deltas = self.prev_layer.deltas
             return
         if self.has_own_deltas:
-            self.deltas = self._backend.iobuf(self.in_shape, parallelism=self.parallelism)
+            self.deltas = self._present.iobuf(self.in_shape, parallelism=self.parallelism)
             return
         pooled = delta_buffers.buffers[0]
-        self.deltas = self._backend.iobuf(self.in_shape, shared=pooled, parallelism=self.parallelism)
+        self.deltas = self._present.iobuf(self.in_shape, shared=pooled, parallelism=self.parallelism)
         delta_buffers.buffers.reverse()
 
     def fprop(self, inputs: Any, inference: bool = False) -> Any:
@@ -159,7 +151,7 @@ class Layer(NervanaObject):
         features, _ = interpret_in_shape(self.in_shape)
         found = getattr(given, "shape", (0, 0))
         if len(found) != 2 or found[0] != features:
-            self._check_size(call, what, given, columns_of(self.in_shape, self._backend.bsz))
+            self._check_size(call, what, given, columns_of(self.in_shape, self._present.bsz))
 
     def _check_in_place(self, call: str, alpha: float, beta: float) -> None:
         """ValueError: errors that go back in their own memory would have to be scaled and added to others."""
@@ -175,7 +167,7 @@ class Layer(NervanaObject):
 
     def _parameter_object(self, make: Callable[..., Any], **sizes: Any) -> Any:
         """What a call of the backend makes for computing with these sizes.  ValueError, TypeError: they do not fit."""
-        be = self._backend
+        be = self._present
         try:
             return make(be.default_dtype, N=be.bsz, **sizes)
         except (ValueError, TypeError) as error:

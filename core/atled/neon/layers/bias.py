@@ -33,7 +33,7 @@ class Bias(ParameterLayer):
         """
         self._check_parameters("fprop")
         self._check_rows("fprop", "inputs", inputs)
-        self._backend.add_fc_bias(self._by_map("x", inputs), self.W)
+        self._present.add_fc_bias(self._by_map("x", inputs), self.W)
         self.inputs = self.outputs = inputs
         return inputs
 
@@ -43,7 +43,7 @@ class Bias(ParameterLayer):
         self._check_in_place("bprop", alpha, beta)
         self._check_parameters("bprop")
         self._check_rows("bprop", "errors", error)
-        self._backend.update_fc_bias(self._by_map("e", error), self.dW)
+        self._present.update_fc_bias(self._by_map("e", error), self.dW)
         return error
 
     def _by_map(self, name: str, tensor: Tensor) -> Tensor:

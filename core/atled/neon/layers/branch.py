@@ -49,7 +49,7 @@ class BranchNode(Layer):
     def set_deltas(self, delta_buffers: Any) -> None:
         """Take deltas, once, of its own: layers that take turns in buffers would write over the sum."""
         if self.deltas is None and self.prev_layer is not None:
-            self.deltas = self._backend.iobuf(self.in_shape, parallelism=self.parallelism)
+            self.deltas = self._present.iobuf(self.in_shape, parallelism=self.parallelism)
 
     def allocate_deltas(self, global_deltas: Any) -> None:
         """Nothing: its deltas are its own."""
@@ -74,7 +74,7 @@ class BranchNode(Layer):
         """
         if self.deltas is not None and error is not None and error is not self.deltas:
             self._check_size("bprop", "errors", error, self.deltas.shape)
-            self._backend.bprop_skipnode(error, self.deltas, alpha, beta)
+            self._present.bprop_skipnode(error, self.deltas, alpha, beta)
         return self.deltas
 
 
@@ -98,7 +98,7 @@ class SkipNode(Layer):
         self._check_allocated("fprop")
         self._check_size("fprop", "inputs", inputs, self.outputs.shape)
         self.inputs = inputs
-        self._backend.fprop_skipnode(inputs, self.outputs, beta)
+        self._present.fprop_skipnode(inputs, self.outputs, beta)
         return self.outputs
 
     def bprop(self, error: Tensor, alpha: float = 1.0, beta: float = 0.0) -> Any:
@@ -106,5 +106,5 @@ class SkipNode(Layer):
         self._check_allocated("bprop")
         self._check_size("bprop", "errors", error, self.outputs.shape)
         if self.deltas is not None:
-            self._backend.bprop_skipnode(error, self.deltas, alpha, beta)
+            self._present.bprop_skipnode(error, self.deltas, alpha, beta)
         return self.deltas

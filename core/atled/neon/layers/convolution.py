@@ -29,7 +29,7 @@ class Convolution(FilterLayer):
         """Take sizes of images; see Layer.  ValueError: they are no images, or filters do not fit."""
         super().configure(in_obj)
         self._sizes.update(image_sizes(self._told, self.in_shape))
-        self.nglayer = self._parameter_object(self._backend.conv_layer, **self._sizes)
+        self.nglayer = self._parameter_object(self._present.conv_layer, **self._sizes)
         self.out_shape = output_shape(self.nglayer.dimO[:4])
         self.weight_shape = self.nglayer.dimF2
         return self
@@ -40,13 +40,13 @@ class Convolution(FilterLayer):
         return shape
 
     def _forward(self, inputs: Tensor, beta: float) -> None:
-        self._backend.fprop_conv(self.nglayer, inputs, self.W, self.outputs, bsum=self.batch_sum, beta=beta)
+        self._present.fprop_conv(self.nglayer, inputs, self.W, self.outputs, bsum=self.batch_sum, beta=beta)
 
     def _backward(self, error: Tensor, alpha: float, beta: float) -> None:
-        self._backend.bprop_conv(self.nglayer, self.W, error, self.deltas, alpha=alpha, beta=beta)
+        self._present.bprop_conv(self.nglayer, self.W, error, self.deltas, alpha=alpha, beta=beta)
 
     def _update(self, error: Tensor) -> None:
-        self._backend.update_conv(self.nglayer, self.inputs, error, self.dW)
+        self._present.update_conv(self.nglayer, self.inputs, error, self.dW)
 
 
 class Convolution_bias(Convolution):
@@ -82,10 +82,10 @@ class Convolution_bias(Convolution):
         if self.bias is None:
             return
         if self.weight_bias is None:
-            bias = self._backend.empty((shape[1], 1))
+            bias = self._present.empty((shape[1], 1))
             self._fill(bias, self.bias, "bias")
             self.weight_bias = bias
-        self.grad_bias = self._backend.zeros_like(self.weight_bias)
+        self.grad_bias = self._present.zeros_like(self.weight_bias)
 
     def get_params(self) -> Any:
         """[((W, dW), states), ((weight_bias, grad_bias), states)]; ((W, dW), states) without a bias."""
@@ -98,9 +98,9 @@ class Convolution_bias(Convolution):
         return [self.dW] if self.bias is None else [self.dW, self.grad_bias]
 
     def _forward(self, inputs: Tensor, beta: float) -> None:
-        self._backend.fprop_conv(
+        self._present.fprop_conv(
             self.nglayer, inputs, self.W, self.outputs, bias=self.weight_bias, bsum=self.batch_sum, beta=beta
         )
 
     def _update(self, error: Tensor) -> None:
-        self._backend.update_conv(self.nglayer, self.inputs, error, self.dW, grad_bias=self.grad_bias)
+        self._present.update_conv(self.nglayer, self.inputs, error, self.dW, grad_bias=self.grad_bias)

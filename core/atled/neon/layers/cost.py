@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts, shortened
-from atled.neon.backends.backend import Backend, OpTreeNode, Tensor
+from atled.neon.backends.backend import OpTreeNode, Tensor
 from atled.neon.layers.shapes import interpret_in_shape
 from atled.neon.nervana_object import NervanaObject
 
@@ -34,13 +34,6 @@ class GeneralizedCost(NervanaObject):
         self.cost: Any = None
 
     @property
-    def _backend(self) -> Backend:
-        if self.be is None:
-            remedy = "call gen_backend first"
-            raise RuntimeError(four_parts(f"{self._told}", "there is no backend", "", remedy))
-        return self.be
-
-    @property
     def _told(self) -> str:
         """The cost as messages name it."""
         return f"{self.classnm} {self.name!r}"
@@ -52,7 +45,7 @@ class GeneralizedCost(NervanaObject):
             wrong = f"{type(in_obj).__name__} has no sizes of outputs"
             remedy = "give the last layer, configured"
             raise TypeError(four_parts(f"{self._told}.initialize", wrong, "", remedy))
-        be = self._backend
+        be = self._present
         self.prev_layer = in_obj
         _, steps = interpret_in_shape(shape)
         self.outputs = be.iobuf((1, steps))
@@ -77,7 +70,7 @@ class GeneralizedCost(NervanaObject):
     def _mean(self, call: str, tree: Any) -> np.ndarray:
         """The mean of what an op-tree of costs gives."""
         self._assign(call, self.outputs, tree)
-        self.cost_buffer[:] = self._backend.mean(self.outputs, axis=1)
+        self.cost_buffer[:] = self._present.mean(self.outputs, axis=1)
         self.cost = self.cost_buffer.get()
         cost: np.ndarray = self.cost
         return cost

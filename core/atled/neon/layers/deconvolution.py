@@ -32,7 +32,7 @@ class Deconvolution(FilterLayer):
         super().configure(in_obj)
         sizes = image_sizes(self._told, self.in_shape)
         self._sizes.update(zip("KMPQ", sizes.values(), strict=True))
-        self.nglayer = self._parameter_object(self._backend.deconv_layer, **self._sizes)
+        self.nglayer = self._parameter_object(self._present.deconv_layer, **self._sizes)
         self.out_shape = output_shape(self.nglayer.dimI[:4])
         self.weight_shape = self.nglayer.dimF2
         return self
@@ -43,10 +43,10 @@ class Deconvolution(FilterLayer):
         return shape
 
     def _forward(self, inputs: Tensor, beta: float) -> None:
-        self._backend.bprop_conv(self.nglayer, self.W, inputs, self.outputs, bsum=self.batch_sum, beta=beta)
+        self._present.bprop_conv(self.nglayer, self.W, inputs, self.outputs, bsum=self.batch_sum, beta=beta)
 
     def _backward(self, error: Tensor, alpha: float, beta: float) -> None:
-        self._backend.fprop_conv(self.nglayer, error, self.W, self.deltas, alpha=alpha, beta=beta)
+        self._present.fprop_conv(self.nglayer, error, self.W, self.deltas, alpha=alpha, beta=beta)
 
     def _update(self, error: Tensor) -> None:
-        self._backend.update_conv(self.nglayer, error, self.inputs, self.dW)
+        self._present.update_conv(self.nglayer, error, self.inputs, self.dW)

@@ -38,7 +38,7 @@ class Dropout(Layer):
         """See Layer."""
         super().allocate(shared_outputs)
         if self.mask is None:
-            self.mask = self._backend.iobuf(self.out_shape)
+            self.mask = self._present.iobuf(self.out_shape)
 
     def fprop(self, inputs: Tensor, inference: bool = False, beta: float = 0.0) -> Tensor:
         """`outputs = y + beta * outputs`.
@@ -50,7 +50,7 @@ class Dropout(Layer):
         self._check_size("fprop", "inputs", inputs, self.outputs.shape)
         self.inputs, self._was_inference = inputs, inference
         if not inference:
-            self._backend.make_binary_mask(self.mask, self.keep)
+            self._present.make_binary_mask(self.mask, self.keep)
         factor = self._factor
         self._give("y", inputs, factor, beta)
         return self.outputs
@@ -66,7 +66,7 @@ class Dropout(Layer):
     @property
     def _factor(self) -> float:
         """What the last step multiplied by beside the mask."""
-        if self._backend.check_caffe_compat():
+        if self._present.check_caffe_compat():
             return 1.0 if self._was_inference else 1.0 / self.keep
         return self.keep if self._was_inference else 1.0
 

@@ -55,7 +55,7 @@ class Linear(ParameterLayer):
         """
         self._check_allocated("bprop")
         self._check_size("bprop", "errors", error, self.outputs.shape)
-        be, used = self._backend, self._used("e", error)
+        be, used = self._present, self._used("e", error)
         if self.deltas is not None:
             transposed = self._seen("W.T", self._factor, _transposed)
             be.compound_dot(transposed, used, self._used("d", self.deltas), alpha, beta)
@@ -69,13 +69,13 @@ class Linear(ParameterLayer):
 
     def _product(self, x: Tensor, y: Tensor, beta: float) -> None:
         """`y = W x + beta * y`."""
-        self._backend.compound_dot(self.W, x, y, beta=beta, bsum=self.batch_sum)
+        self._present.compound_dot(self.W, x, y, beta=beta, bsum=self.batch_sum)
 
     def _used(self, name: str, tensor: Tensor) -> Tensor:
         """The columns that count."""
         if self.actual_bsz is None and self.actual_seq_len is None:
             return tensor
-        size = self._backend.bsz if self.actual_bsz is None else self.actual_bsz
+        size = self._present.bsz if self.actual_bsz is None else self.actual_bsz
         steps = self.nsteps if self.actual_seq_len is None else self.actual_seq_len
         count = size * steps
         view: Tensor = self._seen(f"{name} {count}", tensor, lambda whole: whole[:, :count])
@@ -97,17 +97,17 @@ class BinaryLinear(Linear):
         """See ParameterLayer."""
         super().allocate(shared_outputs, accumulate_updates)
         if self.W_binary is None:
-            self.W_binary = self._backend.empty_like(self.W)
+            self.W_binary = self._present.empty_like(self.W)
 
     @property
     def _factor(self) -> Any:
         return self.W_binary
 
     def _product(self, x: Tensor, y: Tensor, beta: float) -> None:
-        self._backend.binarize(self.W, self.W_binary, stochastic=False)
-        self._backend.xnor_compound_dot(self.W_binary, x, y, beta)
+        self._present.binarize(self.W, self.W_binary, stochastic=False)
+        self._present.xnor_compound_dot(self.W_binary, x, y, beta)
         if self.batch_sum is not None:
-            self._backend.sum(y, axis=1, out=self.batch_sum)
+            self._present.sum(y, axis=1, out=self.batch_sum)
 
 
 def _transposed(tensor: Tensor) -> Tensor:

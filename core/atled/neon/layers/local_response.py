@@ -44,7 +44,7 @@ class LRN(Layer):
         """Take sizes of images, which do not change; see Layer.  ValueError: no images, or an even depth."""
         super().configure(in_obj)
         sizes = image_sizes(self._told, self.in_shape)
-        self.nglayer = self._parameter_object(self._backend.lrn_layer, **sizes, J=self.depth)
+        self.nglayer = self._parameter_object(self._present.lrn_layer, **sizes, J=self.depth)
         self.out_shape = self.in_shape
         return self
 
@@ -52,8 +52,8 @@ class LRN(Layer):
         """See Layer."""
         super().allocate(shared_outputs)
         if self.denom is None:
-            self.denom = self._backend.iobuf(self.out_shape)
-            self._normal = self._backend.iobuf(self.out_shape) if self._is_scaled else self.outputs
+            self.denom = self._present.iobuf(self.out_shape)
+            self._normal = self._present.iobuf(self.out_shape) if self._is_scaled else self.outputs
 
     @property
     def _is_scaled(self) -> bool:
@@ -69,7 +69,7 @@ class LRN(Layer):
         self._check_allocated("fprop")
         self._check_size("fprop", "inputs", inputs, self.outputs.shape)
         self.inputs = inputs
-        self._backend.fprop_lrn(self.nglayer, inputs, self._normal, self.denom, 1.0, 0.0, self.ascale, self.bpower)
+        self._present.fprop_lrn(self.nglayer, inputs, self._normal, self.denom, 1.0, 0.0, self.ascale, self.bpower)
         if self._is_scaled:
             self.outputs[:] = self._normal * self.alpha + (self.outputs * self.beta if self.beta else 0)
         return self.outputs
@@ -79,7 +79,7 @@ class LRN(Layer):
         self._check_allocated("bprop")
         self._check_size("bprop", "errors", error, self.outputs.shape)
         if self.deltas is not None:
-            self._backend.bprop_lrn(
+            self._present.bprop_lrn(
                 self.nglayer,
                 self.inputs,
                 self._normal,

@@ -57,7 +57,7 @@ class LookupTable(ParameterLayer):
         """See ParameterLayer."""
         super().allocate(shared_outputs, accumulate_updates)
         if self.inputs is None:
-            self.inputs = self._backend.zeros((1, self.outputs.shape[1]), dtype=np.int32)
+            self.inputs = self._present.zeros((1, self.outputs.shape[1]), dtype=np.int32)
         if self.pad_idx is not None:
             self.W[self.pad_idx] = 0
 
@@ -99,7 +99,7 @@ class LookupTable(ParameterLayer):
         self._check_size("bprop", "errors", error, self.outputs.shape)
         if self.update:
             self.dW[:] = 0
-            self._backend.compound_bprop_lut(error.shape[1], self.inputs, error, None, self.dW, self.pad_idx)
+            self._present.compound_bprop_lut(error.shape[1], self.inputs, error, None, self.dW, self.pad_idx)
 
     def _rows(self, weights: Tensor) -> Any:
-        return self._backend.take(weights.T, self.inputs, axis=1)
+        return self._present.take(weights.T, self.inputs, axis=1)

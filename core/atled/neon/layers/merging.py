@@ -114,7 +114,7 @@ class MergeSum(Merge):
 
     def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """`deltas = alpha * sum of the errors of branches + beta * deltas`; None where nobody asks for them."""
-        self._backend.bprop_mergesum(self, alpha, beta, self.layers, error, self.deltas)
+        self._present.bprop_mergesum(self, alpha, beta, self.layers, error, self.deltas)
         return self.deltas
 
 
@@ -165,7 +165,7 @@ class MergeBroadcast(Merge):
         self._parts, start = [], 0
         for each in self.layers:
             rows, steps = interpret_in_shape(each.out_shape)
-            count = steps * self._backend.bsz if self.merge == "recurrent" else rows
+            count = steps * self._present.bsz if self.merge == "recurrent" else rows
             part, start = slice(start, start + count), start + count
             self._parts.append((slice(None), part) if self.merge == "recurrent" else (part, slice(None)))
         for each, view in zip(self.layers, self._views_of("outputs", self.outputs), strict=True):
@@ -197,7 +197,7 @@ class MergeBroadcast(Merge):
         views = self._views_of("e", error)
         factors = self.alphas or [1.0] * len(views)
         about = (error, self.deltas, self.out_shape, alpha, beta, factors)
-        self._backend.bprop_mergebroadcast(self, self.layers, views, *about)
+        self._present.bprop_mergebroadcast(self, self.layers, views, *about)
         return self.deltas
 
 
@@ -241,7 +241,7 @@ class MergeMultistream(MergeBroadcast):
         for each in self.layers:
             each.set_deltas(delta_buffers.decend())
             if self.prev_layer is not None:
-                each.take_deltas(self._backend.iobuf(each.in_shape))
+                each.take_deltas(self._present.iobuf(each.in_shape))
         self.deltas = [each.deltas for each in self.layers] if self.prev_layer is not None else None
 
     def _given(self, inputs: Any) -> list[Any]:

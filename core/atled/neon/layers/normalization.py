@@ -61,7 +61,7 @@ class BatchNorm(ParameterLayer):
 
     def init_params(self, shape: Any) -> None:
         """Make parameters, those that were not loaded: gamma of ones, others of zeros.  shape: (rows or maps, 1)."""
-        be = self._backend
+        be = self._present
         for name in self.saved:
             if getattr(self, name) is not None:
                 self._check_size("allocate", f"the {name} it was given", getattr(self, name), tuple(shape))
@@ -73,7 +73,7 @@ class BatchNorm(ParameterLayer):
     @property
     def _param_dtype(self) -> np.dtype:
         """Sums of float16 over a batch would be too coarse."""
-        return np.promote_types(self._backend.default_dtype, np.float32)
+        return np.promote_types(self._present.default_dtype, np.float32)
 
     def fprop(self, inputs: Tensor, inference: bool = False, beta: float = 0.0) -> Tensor:
         """`outputs = normalized inputs + beta * outputs`.
@@ -110,7 +110,7 @@ class BatchNorm(ParameterLayer):
         return view
 
     def _normalize(self, x: Tensor, y: Tensor, inference: bool, beta: float) -> None:
-        self._backend.compound_fprop_bn(
+        self._present.compound_fprop_bn(
             x,
             self.xmean,
             self.xvar,
@@ -128,7 +128,7 @@ class BatchNorm(ParameterLayer):
         )
 
     def _derive(self, x: Tensor, error: Tensor, deltas: Tensor) -> None:
-        self._backend.compound_bprop_bn(
+        self._present.compound_bprop_bn(
             deltas, self.grad_gamma, self.grad_beta, error, x, self.xmean, self.xvar, self.gamma, self.eps, self.binary
         )
 
@@ -151,7 +151,7 @@ class BatchNormAutodiff(BatchNorm):
         super().__init__(rho, eps, name)
 
     def _normalize(self, x: Tensor, y: Tensor, inference: bool, beta: float) -> None:
-        be = self._backend
+        be = self._present
         if inference:
             tree = (x - self.gmean) / be.sqrt(self.gvar + self.eps) * self.gamma + self.beta
         else:
@@ -163,10 +163,10 @@ class BatchNormAutodiff(BatchNorm):
         y[:] = tree + y * beta if beta else tree
 
     def _derive(self, x: Tensor, error: Tensor, deltas: Tensor) -> None:
-        gradients = Autodiff(self._tree(x), self._backend, next_error=error)
+        gradients = Autodiff(self._tree(x), self._present, next_error=error)
         gradients.back_prop_grad([x, self.gamma, self.beta], [deltas, self.grad_gamma, self.grad_beta])
 
     def _tree(self, x: Tensor) -> Any:
         """The outputs of training."""
-        be = self._backend
+        be = self._present
         return (x - be.mean(x, axis=1)) / be.sqrt(be.var(x, axis=1) + self.eps) * self.gamma + self.beta

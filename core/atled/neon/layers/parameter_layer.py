@@ -48,10 +48,10 @@ class ParameterLayer(Layer):
         if not self._has_parameters():
             self.init_params(self.weight_shape)
         if self.bsum and self.batch_sum is None:
-            self.batch_sum = self._backend.empty((self._maps, 1), dtype=self.W.dtype)
+            self.batch_sum = self._present.empty((self._maps, 1), dtype=self.W.dtype)
         if accumulate_updates and not self.accumulate_updates:
             self.accumulate_updates = True
-            self.acc_params = [(self._backend.zeros_like(real), real) for real in self._gradients()]
+            self.acc_params = [(self._present.zeros_like(real), real) for real in self._gradients()]
             self.acc_dW = self.acc_params[0][0]
 
     @property
@@ -78,7 +78,7 @@ class ParameterLayer(Layer):
 
         shape: of W.  ValueError: there is no initializer, or values of another shape.  TypeError: what is none.
         """
-        be = self._backend
+        be = self._present
         if self.W is None:
             weights = be.empty(shape, **self.get_param_attrs())
             self._fill(weights, self.init)
@@ -158,7 +158,7 @@ class ParameterLayer(Layer):
                 self._check_size("set_params", f"values of {name}", array, getattr(self, name).shape, np.ndarray)
         for name, array in values.items():
             if getattr(self, name) is None:
-                setattr(self, name, self._backend.empty(array.shape, **self.get_param_attrs()))
+                setattr(self, name, self._present.empty(array.shape, **self.get_param_attrs()))
             getattr(self, name).set(array)
 
     def set_states(self, pdict: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ class ParameterLayer(Layer):
             found = getattr(each, "shape", ())
             if parameter is not None and found != parameter.shape:
                 self._refuse_states(f"one has shape {list(found)}, its parameter {list(parameter.shape)}")
-        return [self._backend.array(each) for each in saved]
+        return [self._present.array(each) for each in saved]
 
     def _refuse_states(self, wrong: str) -> NoReturn:
         remedy = "pass what get_params_serialize gave, or load without states"

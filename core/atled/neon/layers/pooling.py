@@ -57,7 +57,7 @@ class Pooling(Layer):
         sizes = image_sizes(self._told, self.in_shape)
         windows = window_sizes(self._told, self.fshape, [sizes[axis] for axis in "DHW"])
         self.poolparams.update(sizes, **windows)
-        self.nglayer = self._parameter_object(self._backend.pool_layer, **self.poolparams)
+        self.nglayer = self._parameter_object(self._present.pool_layer, **self.poolparams)
         self.out_shape = output_shape(self.nglayer.dimO[:4])
         return self
 
@@ -66,7 +66,7 @@ class Pooling(Layer):
         super().allocate(shared_outputs)
         if self.op == "max" and self.argmax is None:
             places = np.min_scalar_type(math.prod(self.nglayer.JTRS) - 1)
-            self.argmax = self._backend.empty(self.outputs.shape, dtype=places)
+            self.argmax = self._present.empty(self.outputs.shape, dtype=places)
 
     def fprop(self, inputs: Tensor, inference: bool = False, beta: float = 0.0) -> Tensor:
         """`outputs = pooling + beta * outputs`.
@@ -77,7 +77,7 @@ class Pooling(Layer):
         self._check_allocated("fprop")
         self._check_size("fprop", "inputs", inputs, self.nglayer.dimI2)
         self.inputs = inputs
-        self._backend.fprop_pool(self.nglayer, inputs, self.outputs, self.argmax, beta)
+        self._present.fprop_pool(self.nglayer, inputs, self.outputs, self.argmax, beta)
         return self.outputs
 
     def bprop(self, error: Tensor, alpha: float = 1.0, beta: float = 0.0) -> Any:
@@ -91,7 +91,7 @@ class Pooling(Layer):
             return None
         if self.op == "l2":
             # Its gradient depends on the images, that of others on their places alone.
-            self._backend.bprop_pool(self.nglayer, self.inputs, E=error, grad_I=self.deltas, alpha=alpha, beta=beta)
+            self._present.bprop_pool(self.nglayer, self.inputs, E=error, grad_I=self.deltas, alpha=alpha, beta=beta)
         else:
-            self._backend.bprop_pool(self.nglayer, error, self.deltas, self.argmax, alpha, beta)
+            self._present.bprop_pool(self.nglayer, error, self.deltas, self.argmax, alpha, beta)
         return self.deltas

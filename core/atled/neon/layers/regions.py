@@ -66,7 +66,7 @@ class RoiPooling(Layer):
         """See Layer."""
         super().allocate(shared_outputs)
         if self.argmax is None:
-            self.argmax = self._backend.iobuf(self.out_shape, dtype=np.int32)
+            self.argmax = self._present.iobuf(self.out_shape, dtype=np.int32)
 
     def fprop(self, inputs: Any, inference: bool = False) -> Tensor:
         """The maxima.
@@ -83,7 +83,7 @@ class RoiPooling(Layer):
         self._check_rows("fprop", "images", images)
         self._check_size("fprop", "boxes", boxes, (5, self.outputs.shape[1]))
         self.inputs, self.rois = images, boxes
-        self._backend.roipooling_fprop(images, self._rows, self.outputs, self.argmax, *self._sizes)
+        self._present.roipooling_fprop(images, self._rows, self.outputs, self.argmax, *self._sizes)
         return self.outputs
 
     def bprop(self, error: Tensor, alpha: float = 1.0, beta: float = 0.0) -> Any:
@@ -98,11 +98,11 @@ class RoiPooling(Layer):
         target = self.deltas
         if alpha != 1 or beta != 0:
             if self._scratch is None:
-                self._scratch = self._backend.empty_like(self.deltas)
+                self._scratch = self._present.empty_like(self.deltas)
             target = self._scratch
-        self._backend.roipooling_bprop(error, self._rows, target, self.argmax, *self._sizes)
+        self._present.roipooling_bprop(error, self._rows, target, self.argmax, *self._sizes)
         if target is not self.deltas:
-            self._backend.bprop_skipnode(target, self.deltas, alpha, beta)
+            self._present.bprop_skipnode(target, self.deltas, alpha, beta)
         return self.deltas
 
     @property

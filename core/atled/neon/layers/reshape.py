@@ -45,7 +45,7 @@ class Reshape(Layer):
         RuntimeError: it is not configured.  ValueError: another shape.  TypeError: no tensor.
         """
         self._check_configured("fprop")
-        self._check_size("fprop", "inputs", inputs, columns_of(self.in_shape, self._backend.bsz))
+        self._check_size("fprop", "inputs", inputs, columns_of(self.in_shape, self._present.bsz))
         self.inputs = inputs
         self.outputs = self._viewed("x", inputs, self.out_shape)
         return self.outputs
@@ -54,15 +54,15 @@ class Reshape(Layer):
         """The error under the sizes of what came before. Raises as `fprop`."""
         self._check_in_place("bprop", alpha, beta)
         self._check_configured("bprop")
-        self._check_size("bprop", "errors", error, columns_of(self.out_shape, self._backend.bsz))
+        self._check_size("bprop", "errors", error, columns_of(self.out_shape, self._present.bsz))
         return self._viewed("e", error, self.in_shape)
 
     def _viewed(self, name: str, tensor: Tensor, shape: Any) -> Tensor:
         """A tensor under sizes."""
         if not tensor.is_contiguous:
-            copy = self._copies.setdefault(name, self._backend.empty(tensor.shape, dtype=tensor.dtype))
+            copy = self._copies.setdefault(name, self._present.empty(tensor.shape, dtype=tensor.dtype))
             copy[:] = tensor
             tensor = copy
-        wanted = columns_of(shape, self._backend.bsz)
+        wanted = columns_of(shape, self._present.bsz)
         view: Tensor = self._seen(name, tensor, lambda whole: whole.reshape(wanted))
         return view

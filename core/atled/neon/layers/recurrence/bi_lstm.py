@@ -38,7 +38,7 @@ class BiLSTM(TwoWays):
         return "activation", "gate_activation"
 
     def _make_states(self) -> list[Tensor]:
-        be, (rows, steps) = self._backend, self.out_shape
+        be, (rows, steps) = self._present, self.out_shape
         self._gates, self._gate_deltas = (be.iobuf((self.gates * rows, steps)) for _ in range(2))
         self._c, self._c_act = (be.iobuf((rows, steps)) for _ in range(2))
         self._c_init, self._h_error, self._c_error = (be.iobuf((rows, 1)) for _ in range(3))
@@ -54,7 +54,7 @@ class BiLSTM(TwoWays):
 
     def _halves_of(self, used: int, *buffers: Any) -> list[list[Tensor]]:
         """The first steps of buffers, of each direction."""
-        end = used * self._backend.bsz
+        end = used * self._present.bsz
         of_both = [(each[: each.shape[0] // 2, :end], each[each.shape[0] // 2 :, :end]) for each in buffers]
         return [list(each) for each in zip(*of_both, strict=True)]
 
@@ -65,7 +65,7 @@ class BiLSTM(TwoWays):
         return tuple(zip(self._padding, starts, halves, strict=True))
 
     def _unroll(self, used: int) -> None:
-        be, activations = self._backend, (self.activation, self.gate_activation)
+        be, activations = self._present, (self.activation, self.gate_activation)
         weights = (self.W_recur_f, self.b_f), (self.W_recur_b, self.b_b)
         views = self._of("states", self.h_buffer, self._parts)
         for number, (h_init, (c_init, *_), (*written, _)) in enumerate(views):
@@ -78,7 +78,7 @@ class BiLSTM(TwoWays):
         return self._gradients_of(self._backward(error), alpha, 0.0 if beta is OF_ZEROS else beta)
 
     def _backward(self, error: Tensor) -> Tensor:
-        be, activations = self._backend, (self.activation, self.gate_activation)
+        be, activations = self._present, (self.activation, self.gate_activation)
         for each in (self._h_error, self._c_error):
             self._copy(self._zero, each)
         if self._used < self.nsteps:

@@ -43,7 +43,7 @@ class BiBNRNN(BiRNN):
     def init_params(self, shape: Any) -> None:
         """Make W and dW as BiRNN does; beta, gmean and gvar are 0 at first, gamma is 1."""
         super().init_params(shape)
-        be, rows = self._backend, (2 * self.nout, 1)
+        be, rows = self._present, (2 * self.nout, 1)
         for name in ("beta", "gmean", "gvar"):
             if getattr(self, name) is None:
                 setattr(self, name, be.zeros(rows))
@@ -55,13 +55,13 @@ class BiBNRNN(BiRNN):
         return [self.dW, self.grad_beta, self.grad_gamma]
 
     def _make_states(self) -> list[Tensor]:
-        self._raw = self._backend.zeros(self.outputs.shape, dtype=self.h_buffer.dtype)
+        self._raw = self._present.zeros(self.outputs.shape, dtype=self.h_buffer.dtype)
         return super()._make_states()
 
     def _feed(self, inference: bool) -> None:
         self._products(self._raw)
         statistics = (self._xsum, self._xvar, self.gmean, self.gvar, self.gamma, self.beta)
-        self._backend.compound_fprop_bn(
+        self._present.compound_fprop_bn(
             self._raw, *statistics, self._inner, self.eps, self.rho, True, inference=inference
         )
 
@@ -71,7 +71,7 @@ class BiBNRNN(BiRNN):
         self._begin_bprop(error)
         self._backward(error)
         self._of_states(error)
-        be = self._backend
+        be = self._present
         be.update_fc_bias(error, self._db)
         gradients, statistics = (self.grad_gamma, self.grad_beta), (self._xsum, self._xvar, self.gamma)
         be.compound_bprop_bn(error, *gradients, error, self._raw, *statistics, self.eps)

@@ -47,7 +47,7 @@ class BiRNN(TwoWays):
         super().__init__(output_size, init, init_inner, activation, reset_cells, split_inputs, name, parallelism)
 
     def _make_states(self) -> list[Tensor]:
-        be = self._backend
+        be = self._present
         self._ends = [be.zeros((self.nout, be.bsz), dtype=self.h_buffer.dtype) for _ in range(2)]
         self._transposed = self.W_recur_f.T, self.W_recur_b.T
         return [*self._padding]
@@ -58,7 +58,7 @@ class BiRNN(TwoWays):
         return views
 
     def _columns(self, buffer: Tensor) -> tuple[Any, ...]:
-        batch, nout, used = self._backend.bsz, self.nout, self._used
+        batch, nout, used = self._present.bsz, self.nout, self._used
         columns = [
             [half[:, number * batch : (number + 1) * batch] for number in range(self.nsteps + 2)]
             for half in (buffer[:nout], buffer[nout:])
@@ -69,7 +69,7 @@ class BiRNN(TwoWays):
         return forward[:used], forward[1 : used + 1], after, backward[1 : used + 1]
 
     def _unroll(self, used: int) -> None:
-        be = self._backend
+        be = self._present
         before, forward, after, backward = self._steps()
         about = (self.nout, used, None, self.activation)
         be.compound_rnn_unroll_fprop(self.W_recur_f, before, forward, forward, self.b_f, *about)
@@ -90,7 +90,7 @@ class BiRNN(TwoWays):
         return self._gradients_of(self._backward(error), alpha, 0.0 if beta is OF_ZEROS else beta)
 
     def _backward(self, error: Tensor) -> Tensor:
-        be, used = self._backend, self._used
+        be, used = self._present, self._used
         for end in self._ends:
             self._copy(self._zero_state, end)
         forward, backward = self._of("error", error, self._errors)
@@ -104,7 +104,7 @@ class BiRNN(TwoWays):
 
     def _errors(self, error: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """The steps of an error, of each direction."""
-        batch, nout = self._backend.bsz, self.nout
+        batch, nout = self._present.bsz, self.nout
         forward, backward = (
             [half[:, number * batch : (number + 1) * batch] for number in range(self._used)]
             for half in (error[:nout], error[nout:])

@@ -35,7 +35,7 @@ class _Gated(Recurrent):
         return "activation", "gate_activation"
 
     def _make_states(self) -> list[Tensor]:
-        starts, be = super()._make_states(), self._backend
+        starts, be = super()._make_states(), self._present
         self._gates, self._gate_deltas = (be.iobuf((self.gates * self.nout, self.nsteps)) for _ in range(2))
         return starts
 
@@ -48,7 +48,7 @@ class _Gated(Recurrent):
         """The first steps of buffers."""
         if used == self.nsteps:
             return list(buffers)
-        return [each[:, : used * self._backend.bsz] for each in buffers]
+        return [each[:, : used * self._present.bsz] for each in buffers]
 
 
 class LSTM(_Gated):
@@ -62,7 +62,7 @@ class LSTM(_Gated):
     gates = 4
 
     def _make_states(self) -> list[Tensor]:
-        starts, be = super()._make_states(), self._backend
+        starts, be = super()._make_states(), self._present
         self.c_init, self._c_error = (be.zeros_like(self.h_init) for _ in range(2))
         self._c, self._c_act = (be.zeros(self.outputs.shape, dtype=self.outputs.dtype) for _ in range(2))
         return [*starts, self.c_init]
@@ -72,16 +72,16 @@ class LSTM(_Gated):
         self._copy(self._zero, self.c_init)
 
     def _last_states(self, _: Tensor) -> list[Tensor]:
-        end = self._used * self._backend.bsz
-        return [*super()._last_states(_), self._c[:, end - self._backend.bsz : end]]
+        end = self._used * self._present.bsz
+        return [*super()._last_states(_), self._c[:, end - self._present.bsz : end]]
 
     def _unroll(self, used: int) -> None:
-        be, activations = self._backend, (self.activation, self.gate_activation)
+        be, activations = self._present, (self.activation, self.gate_activation)
         written = self._columns(used, self._gates, self._c, self._c_act, self.outputs)
         be.compound_lstm_unroll_fprop(self.W_recur, self.b, self.h_init, self.c_init, *written, *activations)
 
     def _backward(self, error: Tensor) -> Tensor:
-        be, used = self._backend, self._used
+        be, used = self._present, self._used
         self._copy(self._zero, self._c_error)
         if used < self.nsteps:
             self._gate_deltas.fill(0)
@@ -106,16 +106,16 @@ class GRU(_Gated):
     gates = 3
 
     def _make_states(self) -> list[Tensor]:
-        self._reset_h = self._backend.zeros(self.outputs.shape, dtype=self.outputs.dtype)
+        self._reset_h = self._present.zeros(self.outputs.shape, dtype=self.outputs.dtype)
         return super()._make_states()
 
     def _unroll(self, used: int) -> None:
-        be, activations = self._backend, (self.activation, self.gate_activation)
+        be, activations = self._present, (self.activation, self.gate_activation)
         written = self._columns(used, self._gates, self._reset_h, self.outputs)
         be.compound_gru_unroll_fprop(self.W_recur, self.b, self.h_init, *written, *activations)
 
     def _backward(self, error: Tensor) -> Tensor:
-        be, used = self._backend, self._used
+        be, used = self._present, self._used
         if used < self.nsteps:
             self._gate_deltas.fill(0)
         buffers = self._columns(used, self._gates, self.outputs, error, self._gate_deltas)
@@ -125,7 +125,7 @@ class GRU(_Gated):
         return deltas
 
     def _neighbours(self, deltas: Tensor) -> tuple[Any, ...]:
-        batch, both = self._backend.bsz, 2 * self.nout
+        batch, both = self._present.bsz, 2 * self.nout
         of_rz, of_n, reset = deltas[:both], deltas[both:], self._reset_h
         before, start = self.outputs[:, :-batch].T, self.h_init.T
         return (

@@ -52,7 +52,7 @@ class Recurrent(RecurrentLayer):
         return [self.W_input], [self.W_recur], [self.b]
 
     def _make_states(self) -> list[Tensor]:
-        be, shape = self._backend, (self.nout, self._backend.bsz)
+        be, shape = self._present, (self.nout, self._present.bsz)
         self.h_init, self._h_error = (be.zeros(shape, dtype=self.outputs.dtype) for _ in range(2))
         self._h = get_steps(self.outputs, self.out_shape)
         self._h_before = [self.h_init, *self._h[:-1]]
@@ -75,7 +75,7 @@ class Recurrent(RecurrentLayer):
         self._begin()
         if init_state is not None:
             self._take_state(init_state)
-        self._backend.compound_dot(self.W_input, self.x, self._fed)
+        self._present.compound_dot(self.W_input, self.x, self._fed)
         self._unroll(self._used)
         self._end()
         return self.outputs
@@ -94,7 +94,7 @@ class Recurrent(RecurrentLayer):
         return [self._h[self._used - 1]]
 
     def _unroll(self, used: int) -> None:
-        self._backend.compound_rnn_unroll_fprop(
+        self._present.compound_rnn_unroll_fprop(
             self.W_recur, self._h_before, self._h, self._h, self.b, self.nout, self.nsteps, used, self.activation
         )
 
@@ -108,7 +108,7 @@ class Recurrent(RecurrentLayer):
         TypeError, ValueError: as for `fprop`.  RuntimeError: there was no `fprop`.
         """
         self._begin_bprop(error)
-        be = self._backend
+        be = self._present
         self._copy(self._zero, self._h_error)
         deltas = self._backward(error)
         be.compound_dot(deltas, self._seen("x", self.x, lambda x: x.T), self.dW_input)
@@ -124,12 +124,12 @@ class Recurrent(RecurrentLayer):
         steps = self._seen("error", error, lambda each: get_steps(each, self.out_shape))
         before = [self._h_error, *steps[:-1]]
         about = (self.nout, self.nsteps, self._used, self.activation)
-        self._backend.compound_rnn_unroll_bprop(self._transposed[1], before, steps, self._h, *about)
+        self._present.compound_rnn_unroll_bprop(self._transposed[1], before, steps, self._h, *about)
         return error
 
     def _of_states(self, deltas: Tensor) -> None:
         """The gradient of W_recur: deltas of steps times what was before them, at the start only where it was given."""
-        be = self._backend
+        be = self._present
         for target, later, before, first, start in self._seen("deltas", deltas, self._neighbours):
             if later.shape[1]:
                 be.compound_dot(later, before, target)
@@ -143,7 +143,7 @@ class Recurrent(RecurrentLayer):
 
         What was before is transposed.
         """
-        batch = self._backend.bsz
+        batch = self._present.bsz
         return ((self.dW_recur, deltas[:, batch:], self.outputs[:, :-batch].T, deltas[:, :batch], self.h_init.T),)
 
     def final_state(self) -> Tensor:

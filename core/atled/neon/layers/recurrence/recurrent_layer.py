@@ -87,7 +87,7 @@ class RecurrentLayer(ParameterLayer):
     def allocate(self, shared_outputs: Tensor | None = None, accumulate_updates: bool = False) -> None:
         """Make outputs, states and, once, parameters; anew where sizes or the batch are others than before."""
         self._check_configured("allocate")
-        columns = self.nsteps * self._backend.bsz
+        columns = self.nsteps * self._present.bsz
         if self.outputs is not None and self.outputs.shape != (self.out_shape[0], columns):
             self.outputs = None
         if self.W is not None:
@@ -98,10 +98,10 @@ class RecurrentLayer(ParameterLayer):
             self.x = None
         super().allocate(shared_outputs, accumulate_updates)
         if is_new:
-            self._zero = self._backend.zeros((self.out_shape[0], self._backend.bsz), dtype=self.W.dtype)
+            self._zero = self._present.zeros((self.out_shape[0], self._present.bsz), dtype=self.W.dtype)
             self._zero_state = self._zero[: self.nout]
             self._starts = self._make_states()
-            self._kept = [self._backend.zeros_like(start) for start in self._starts]
+            self._kept = [self._present.zeros_like(start) for start in self._starts]
             self._last_shape = None
 
     def _make_outputs(self, shared_outputs: Tensor | None) -> None:
@@ -156,10 +156,10 @@ class RecurrentLayer(ParameterLayer):
         TypeError: no tensor, or one of another dtype than the weights.  ValueError: of another size, or of another
         backend.
         """
-        rows, columns = interpret_in_shape(self.in_shape)[0], self.nsteps * self._backend.bsz
+        rows, columns = interpret_in_shape(self.in_shape)[0], self.nsteps * self._present.bsz
         if not isinstance(inputs, Tensor) or inputs.size != rows * columns:
             self._check_size("fprop", "inputs", inputs, (rows, columns))
-        if inputs.backend is not self._backend or self.outputs.shape[1] != columns:
+        if inputs.backend is not self._present or self.outputs.shape[1] != columns:
             wrong = "the backend, or its batch size, is not that for which the layer was allocated"
             raise ValueError(four_parts(f"{self._told}.fprop", wrong, "", "configure and allocate it anew"))
         self._check_dtype("fprop", "inputs", inputs)
@@ -196,7 +196,7 @@ class RecurrentLayer(ParameterLayer):
 
     def _copy(self, source: Tensor, target: Tensor) -> None:
         """Have a tensor hold what another holds; a call of the backend, unlike an assignment of a few numbers."""
-        self._backend.fprop_skipnode(source, target)
+        self._present.fprop_skipnode(source, target)
 
     def _last_states(self, _: Tensor) -> list[Tensor]:
         """Views of the states behind the last steps, in the order of those before the first ones."""
@@ -225,8 +225,8 @@ class RecurrentLayer(ParameterLayer):
 
     def _rest(self, error: Tensor) -> tuple[Tensor, Tensor]:
         """Zeros, and the steps of an error which were not computed."""
-        rest = error[:, self._used * self._backend.bsz :]
-        return self._backend.zeros(rest.shape, dtype=rest.dtype), rest
+        rest = error[:, self._used * self._present.bsz :]
+        return self._present.zeros(rest.shape, dtype=rest.dtype), rest
 
     @property
     def _deltas_columns(self) -> Any:

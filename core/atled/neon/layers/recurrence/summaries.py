@@ -31,7 +31,7 @@ class _Summary(Layer):
         """Refuse what does not fit."""
         self._check_allocated(call)
         rows, steps = shape
-        self._check_size(call, "inputs" if call == "fprop" else "errors", given, (rows, steps * self._backend.bsz))
+        self._check_size(call, "inputs" if call == "fprop" else "errors", given, (rows, steps * self._present.bsz))
 
     @property
     def _used(self) -> int:
@@ -40,7 +40,7 @@ class _Summary(Layer):
 
     def _split(self, what: str, x: Tensor) -> Any:
         """Views of the steps that count but the last one, of the last one, of all of them, and of the others."""
-        batch, end = self._backend.bsz, self._used * self._backend.bsz
+        batch, end = self._present.bsz, self._used * self._present.bsz
         return self._seen(
             f"{self._used} steps of {what}",
             x,
@@ -50,8 +50,8 @@ class _Summary(Layer):
     def _without_error(self, steps: Tensor, beta: float) -> None:
         """Have deltas of steps that do not count hold `beta` times what they held."""
         if steps.shape[1]:
-            zero = self._seen("zero", self.outputs, self._backend.zeros_like)
-            self._backend.spread_steps(zero, steps, 1.0, beta)
+            zero = self._seen("zero", self.outputs, self._present.zeros_like)
+            self._present.spread_steps(zero, steps, 1.0, beta)
 
 
 class RecurrentSum(_Summary):
@@ -65,7 +65,7 @@ class RecurrentSum(_Summary):
         """(rows, batch) of (rows, steps * batch).  ValueError, TypeError: other inputs."""
         self._taken("fprop", inputs, (self.nrows, self.nsteps))
         self.inputs = inputs
-        self._backend.sum_steps(self._split("inputs", inputs)[2], self.outputs, self._factor)
+        self._present.sum_steps(self._split("inputs", inputs)[2], self.outputs, self._factor)
         return self.outputs
 
     def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
@@ -73,7 +73,7 @@ class RecurrentSum(_Summary):
         self._taken("bprop", error, self.out_shape)
         if self.deltas is not None:
             _, _, counted, others = self._split("deltas", self.deltas)
-            self._backend.spread_steps(error, counted, alpha * self._factor, beta)
+            self._present.spread_steps(error, counted, alpha * self._factor, beta)
             self._without_error(others, beta)
         return self.deltas
 
@@ -93,7 +93,7 @@ class RecurrentLast(_Summary):
         """(rows, batch) of (rows, steps * batch).  ValueError, TypeError: other inputs."""
         self._taken("fprop", inputs, (self.nrows, self.nsteps))
         self.inputs = inputs
-        self._backend.fprop_skipnode(self._split("inputs", inputs)[1], self.outputs)
+        self._present.fprop_skipnode(self._split("inputs", inputs)[1], self.outputs)
         return self.outputs
 
     def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
@@ -101,7 +101,7 @@ class RecurrentLast(_Summary):
         self._taken("bprop", error, self.out_shape)
         if self.deltas is not None:
             before, last, _, others = self._split("deltas", self.deltas)
-            self._backend.spread_steps(error, last, alpha, beta)
+            self._present.spread_steps(error, last, alpha, beta)
             for steps in (before, others):
                 self._without_error(steps, beta)
         return self.deltas
@@ -130,7 +130,7 @@ class BiSum(_Summary):
         """`alpha * error + beta * deltas` in both halves; None where nobody asks."""
         self._taken("bprop", error, self.out_shape)
         if self.deltas is not None:
-            half, be = self.nrows // 2, self._backend
+            half, be = self.nrows // 2, self._present
             for target in (self.deltas[:half], self.deltas[half:]):
                 be.bprop_skipnode(error, target, alpha, beta)
         return self.deltas

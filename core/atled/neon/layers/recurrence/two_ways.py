@@ -81,7 +81,7 @@ class TwoWays(RecurrentLayer):
         return [self.W_input_f, self.W_input_b], [self.W_recur_f, self.W_recur_b], [self.b_f, self.b_b]
 
     def _make_outputs(self, shared_outputs: Tensor | None) -> None:
-        be = self._backend
+        be = self._present
         self.h_buffer = be.iobuf((self.out_shape[0], self.nsteps + 2))
         self.outputs = self._inner = self.h_buffer[:, be.bsz : -be.bsz]
         self._padding = self.h_buffer[: self.nout, : be.bsz], self.h_buffer[self.nout :, -be.bsz :]
@@ -112,7 +112,7 @@ class TwoWays(RecurrentLayer):
 
     def _ends_of(self, states: Tensor) -> list[Tensor]:
         """What each direction gives last: the last step that is computed, and the first one."""
-        batch, nout, end = self._backend.bsz, self.nout, self._used * self._backend.bsz
+        batch, nout, end = self._present.bsz, self.nout, self._used * self._present.bsz
         return [states[:nout, end - batch : end], states[nout:, :batch]]
 
     def _feed(self, inference: bool) -> None:
@@ -127,7 +127,7 @@ class TwoWays(RecurrentLayer):
 
     def _products(self, fed: Tensor) -> None:
         """Those of W_input and the inputs of all steps."""
-        be = self._backend
+        be = self._present
         if not self.split_inputs:
             be.compound_dot(self._W_input, self.x, fed)
             return
@@ -152,20 +152,20 @@ class TwoWays(RecurrentLayer):
     def _gradients_of(self, deltas: Tensor, alpha: float, beta: float) -> Any:
         """Gradients of all parameters, and the errors of the inputs, from those before the activations."""
         self._of_states(deltas)
-        self._backend.update_fc_bias(deltas, self._db)
+        self._present.update_fc_bias(deltas, self._db)
         return self._of_products(deltas, alpha, beta)
 
     def _of_states(self, deltas: Tensor) -> None:
         """The gradient of W_recur: neighbours within the sequence only."""
         for target, later, before in self._of("deltas", deltas, self._neighbours):
             if later.shape[1]:
-                self._backend.compound_dot(later, before, target)
+                self._present.compound_dot(later, before, target)
             else:
                 target.fill(0)
 
     def _neighbours(self, deltas: Tensor) -> tuple[Any, ...]:
         """Of each direction the gradient, deltas of all steps but the first one, and the states before, transposed."""
-        units, nout, batch, end = self.gates * self.nout, self.nout, self._backend.bsz, self._used * self._backend.bsz
+        units, nout, batch, end = self.gates * self.nout, self.nout, self._present.bsz, self._used * self._present.bsz
         forward, backward, states = deltas[:units], deltas[units:], self._inner
         return (
             (self.dW_recur_f, forward[:, batch:end], states[:nout, : end - batch].T),
@@ -202,7 +202,7 @@ class TwoWays(RecurrentLayer):
         beta: float,
     ) -> None:
         """The gradients of one product `weight x`."""
-        be = self._backend
+        be = self._present
         be.compound_dot(deltas, self._seen(f"x {name}", x, lambda each: each.T), gradient)
         if into is not None:
             transposed = self._seen(f"weight {name}", weight, lambda each: each.T)
