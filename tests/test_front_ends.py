@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 from structure.imports import read_checkout  # after the path is set
 
 ROOT = Path(__file__).parents[1]
-FRONT_ENDS = ("atled.neon",)
+FRONT_ENDS = ("atled.neon", "atled.keras_backend")
 FOLDERS = ("atled.ops", "atled.calling", "atled.graph.forward", "atled.graph.backward")
 """Of the core's folders, what a front end may import; and all files at its root but NNabla's functions."""
 NOT = {

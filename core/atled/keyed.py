@@ -36,6 +36,7 @@ from atled.graph.keyed.entries import (
     number_entry,
     spec_of,
 )
+from atled.graph.keyed.outcomes import outcome
 from atled.graph.keyed.programs import Program, described, leaves_of, program_of
 from atled.graph.keyed.sequences import RECORDERS, Said
 from atled.graph.nodes.dispatch import BetweenTransposes
@@ -48,7 +49,7 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["CallMade", "Calls", "Description", "Generations", "LoopValues", "NdArray", "Pattern", "View"]
+__all__ = ["CallMade", "Calls", "Description", "Generations", "LoopValues", "NdArray", "Pattern", "View", "outcome"]
 
 _INTS = frozenset((int,))
 

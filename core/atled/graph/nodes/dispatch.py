@@ -102,6 +102,13 @@ def _by_operands(
     return cast, outputs if dtype is None else spec.operand_outputs(outputs, dtype)
 
 
+def outputs_by_operands(
+    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]
+) -> tuple[ArrayDesc, ...]:
+    """What a call gives that takes its dtype from its inputs, whoever computes it."""
+    return _by_operands(spec, inputs, attributes, standard_config(_SINGLE))[1]
+
+
 def operand_dtype(spec: OpSpec, inputs: Sequence[ArrayDesc | None]) -> np.dtype | None:
     """`OpSpec.operand_dtype`, with the error in the house's wording."""
     try:

@@ -1,0 +1,1 @@
+"""Functions: expressions compiled to programs, one for each tuple of input shapes and dtypes."""

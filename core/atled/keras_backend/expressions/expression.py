@@ -1,0 +1,78 @@
+"""What every expression has: count of axes, dtype, a name, and the line of the program that made it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atled.keras_backend.expressions.operators import Operators
+
+if TYPE_CHECKING:
+    from atled.keras_backend.compiling.specialization import Specialization, Value
+
+_ATLED = str(Path(__file__).parents[2])
+
+
+class Expression(Operators):
+    """A value of a program that functions compute; immutable, equal to itself alone, hashed by identity.
+
+    ndim: count of axes.  type: its dtype.  name: for messages and plots; None where it was given none.
+    written: file and line of the program that made it.
+    """
+
+    __slots__ = ("__weakref__", "name", "ndim", "type", "written")
+
+    def __init__(self, ndim: int, dtype: Any, name: str | None = None) -> None:
+        self.ndim = ndim
+        self.type = np.dtype(dtype)
+        self.name = name
+        self.written = _line()
+
+    @property
+    def dtype(self) -> str:
+        """The name of its dtype."""
+        return self.type.name
+
+    @property
+    def needed(self) -> Sequence[Expression]:
+        """The expressions that it is computed from."""
+        return ()
+
+    def described(self, into: Specialization) -> Value:
+        """Its value in a description, once those of `needed` are there."""
+        raise NotImplementedError(type(self).__name__)
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        return f"<{type(self).__name__}{name}: {self.ndim} axes, {self.dtype}>"
+
+
+def _line() -> str:
+    """File and line of the innermost frame outside of the library."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ATLED):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def in_order(wanted: Iterable[Expression], known: Any = ()) -> list[Expression]:
+    """All that the wanted expressions are computed from, and these, each behind what it needs.
+
+    known: expressions to stop at.
+    """
+    found: dict[Expression, None] = {}
+    stack: list[tuple[Expression, bool]] = [(each, False) for each in wanted][::-1]
+    while stack:
+        each, is_ready = stack.pop()
+        if each in found or each in known:
+            continue
+        if is_ready:
+            found[each] = None
+        else:
+            stack.append((each, True))
+            stack += [(other, False) for other in each.needed if other not in found][::-1]
+    return list(found)
