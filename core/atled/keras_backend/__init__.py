@@ -8,6 +8,7 @@ from atled.keras_backend.functions.elementwise import sigmoid as sigmoid
 from atled.keras_backend.functions.reduction import sum as sum
 from atled.keras_backend.functions.variables import placeholder as placeholder
 from atled.keras_backend.functions.variables import variable as variable
+from atled.keras_backend.settings import backend as backend
 from atled.keras_backend.settings import cast_to_floatx as cast_to_floatx
 from atled.keras_backend.settings import epsilon as epsilon
 from atled.keras_backend.settings import floatx as floatx
