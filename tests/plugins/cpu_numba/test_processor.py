@@ -173,8 +173,8 @@ program = Program(("x", "y"), (), (("z", "x ** y + tanh(x) * sigmoid(y)"),))
 layout = plan_layout(program, [(9,)] * 3, [np.dtype(np.float32)] * 3, "float32").layout
 codes = [
     machine_code.compile_ir("formula", elementwise._kernel(program, layout).ir),
-    machine_code.compile_ir("small_product", SMALL_PRODUCT.ir),
-    machine_code.compile_function("rows", MULTIPLY_ROWS.build, JIT),
+    machine_code.compile_ir("small_product", SMALL_PRODUCT["float32"].ir),
+    machine_code.compile_function("rows", MULTIPLY_ROWS["float32"].build, JIT),
 ]
 called = sorted({name for code in codes for name in code.undefined})
 assert not [name for name in called if name.startswith("fma")], called

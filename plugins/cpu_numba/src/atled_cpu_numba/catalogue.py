@@ -19,6 +19,6 @@ def written_kernels() -> list[Kernel]:
 
 def kernels_for(type_config: str) -> list[Kernel | IRKernel]:
     """Those that a type config can need, written as LLVM IR or not; `half` and `bf16` compute in float32."""
-    other = "float32" if type_config == "double" else "float64"
+    dtype, other = ("float64", "float32") if type_config == "double" else ("float32", "float64")
     needed: list[Kernel | IRKernel] = [kernel for kernel in written_kernels() if other not in kernel.parameters]
-    return needed if type_config == "double" else [*needed, SMALL_PRODUCT]
+    return [*needed, SMALL_PRODUCT[dtype]]

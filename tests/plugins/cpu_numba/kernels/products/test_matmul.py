@@ -61,10 +61,17 @@ def test_infinite_rows_stay_in_their_rows(run):
     assert np.isinf(y[12]).all()
 
 
-def test_float64_is_refused_with_the_reason(make_call):
-    a, y = np.empty((3, 3)), np.empty((3, 3))
-    call = make_call("BatchMatmul", [a, a], [y], transpose_a=False, transpose_b=False)
-    assert matmul.accepts(call) == "float32 only; double runs on the adopted reference"
+@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("transpose_a, transpose_b", [(False, False), (True, False), (False, True)])
+def test_double(run, m, k, n, transpose_a, transpose_b):
+    rng = np.random.default_rng(m + k + n)
+    a, b = rng.standard_normal((2, k, m) if transpose_a else (2, m, k)), rng.standard_normal((2, k, n))
+    given = np.ascontiguousarray(b.swapaxes(1, 2)) if transpose_b else b
+    y = np.full((2, m, n), np.nan)
+    assert run(matmul, "BatchMatmul", [a, given], [y], parts=3, transpose_a=transpose_a, transpose_b=transpose_b) == 0
+    reference = np.matmul((a.swapaxes(1, 2) if transpose_a else a).astype(np.longdouble), b)
+    # As that of float32, in units of the last place.
+    np.testing.assert_array_less(np.abs(y - reference), 6e-15 * (k + np.abs(reference)) + 1e-30)
 
 
 def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
@@ -118,7 +125,7 @@ def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
 )
 def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m, k, n, transpose_a, transpose_b, note):
     monkeypatch.setattr(
-        matmul_plan, "host_lanes", lambda: Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
+        matmul_plan, "lanes_of", lambda _: Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
     )
     a = np.empty((k, m) if transpose_a else (m, k), "f")
     b = np.empty((n, k) if transpose_b else (k, n), "f")

@@ -7,7 +7,7 @@ import pytest
 
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, packed_bytes
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -22,21 +22,23 @@ def packed_once(b, transposed):
     """b (k, n), or its transpose, in panels of columns."""
     k, n = b.shape[::-1] if transposed else b.shape
     rows, columns = (1, k) if transposed else (n, 1)
-    packed = np.full(packed_bytes(k, n) // 4, np.nan, "f")
-    call(PACK, b, columns, rows, n, k, packed, host_lanes().columns)
+    dtype = b.dtype.name
+    packed = np.full(packed_bytes(k, n, dtype) // b.itemsize, np.nan, dtype)
+    call(PACK[dtype], b, columns, rows, n, k, packed, lanes_of(dtype).columns)
     return packed
 
 
 @pytest.mark.parametrize("m, k, n", [(1, 5, 3), (4, 384, 96), (20, 17, 40), (32, 100, 70), (37, 1, 33)])
 @pytest.mark.parametrize("transposed", [True, False])
-def test_a_packed_matrix_is_multiplied_many_times(m, k, n, transposed):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_packed_matrix_is_multiplied_many_times(m, k, n, transposed, dtype):
     rng = np.random.default_rng(m + n)
-    b = rng.standard_normal((n, k) if transposed else (k, n), "f")
+    b = rng.standard_normal((n, k) if transposed else (k, n), dtype)
     packed = packed_once(b, transposed)
-    columns = host_lanes().columns
+    columns, step = lanes_of(dtype).columns, np.finfo(dtype).eps
     for _ in range(2):
-        a, y = rng.standard_normal((m, k), "f"), rng.standard_normal((m, n), "f")
+        a, y = rng.standard_normal((m, k), dtype), rng.standard_normal((m, n), dtype)
         expected = y + a.astype("d") @ (b.T if transposed else b)
         # k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column: Y += A B
-        call(MULTIPLY_ROWS, k, m, n, a, k, packed, columns, columns * k, y, n, y, n, 1, 0, 0, 1)
-        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=3e-6 * k)
+        call(MULTIPLY_ROWS[dtype], k, m, n, a, k, packed, columns, columns * k, y, n, y, n, 1, 0, 0, 1)
+        np.testing.assert_allclose(y, expected, rtol=100 * step, atol=30 * step * k)

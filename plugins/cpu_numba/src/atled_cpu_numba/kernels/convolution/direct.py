@@ -373,7 +373,7 @@ def _words(
         step_w=step_w,
         taps=sum(len(found.taps) for found in results),
         group_weights=weight_size // task.groups,
-        pack=PACK.address() if task.forward else 0,
+        pack=PACK["float32"].address() if task.forward else 0,
     )
     return words + phases + result_words(results, lambda tap: tap.phase * plane_length + planes.offset(tap))
 

@@ -120,7 +120,7 @@ class Problem(NamedTuple):
         """Words that the blocks of all kernels for such problems have; weight_size: elements of the whole weight."""
         return {
             "copy_images": 0 if self.in_place else COPY_IMAGES.address(),
-            "pack": PACK.address() if self.in_order else 0,
+            "pack": PACK["float32"].address() if self.in_order else 0,
             "images": self.images,
             "groups": self.groups,
             "channels": self.channels,

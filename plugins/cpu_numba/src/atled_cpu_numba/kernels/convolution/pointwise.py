@@ -222,7 +222,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,
-        multiply_rows=MULTIPLY_ROWS.address(),
+        multiply_rows=MULTIPLY_ROWS["float32"].address(),
         in_place=in_place,
         share_bytes=share_bytes,
         images=p.images,

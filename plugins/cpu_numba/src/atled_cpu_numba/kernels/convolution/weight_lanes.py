@@ -253,7 +253,7 @@ def prepare(problem: Problem) -> Prepared:
     words = filled(
         Block,
         collect_rows=COLLECT_ROWS.address(),
-        pack=PACK.address(),
+        pack=PACK["float32"].address(),
         images=p.images,
         groups=p.groups,
         channels=p.channels,

@@ -112,8 +112,8 @@ def prepare(images: int, channels: int, maps: int, positions: int) -> Prepared:
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,
-        pack=PACK.address(),
-        multiply_rows=MULTIPLY_ROWS.address(),
+        pack=PACK["float32"].address(),
+        multiply_rows=MULTIPLY_ROWS["float32"].address(),
         share_bytes=share_bytes,
         images=images,
         channels=channels,

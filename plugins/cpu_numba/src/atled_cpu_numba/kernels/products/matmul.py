@@ -1,4 +1,4 @@
-"""Matrix products in float32: Affine and BatchMatmul.
+"""Matrix products: Affine and BatchMatmul.
 
 A product takes one of these ways:
 
@@ -31,10 +31,17 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
 from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
 from atled_cpu_numba.kernels.products.row_products import Across, Rows
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
-from atled_cpu_numba.store import Kernel
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
@@ -78,11 +85,11 @@ class Block:
     after_block: int  # its block
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    lanes = host_lanes()
+    lanes, element, floats = lanes_of(dtype), SIZES[dtype], Real(dtype).pointer
     vector, columns_at_once = lanes.vector, lanes.columns
     block_bytes = 8 * BLOCK_WORDS
 
@@ -98,8 +105,8 @@ def _build() -> Callable[..., int]:
         a_batch, b_batch, y_batch, y_row = w[Block.a_batch], w[Block.b_batch], w[Block.y_batch], w[Block.y_row]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
-        first_packed = zeros + 4 * columns_at_once
-        q, zero = words(inner), floats32(zeros)
+        first_packed = zeros + element * columns_at_once
+        q, zero = words(inner), floats(zeros)
         for i in range(columns_at_once):
             zero[i] = 0.0
         row_units = (m + unit_rows - 1) // unit_rows
@@ -114,20 +121,20 @@ def _build() -> Callable[..., int]:
             for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
                 k0 = step * k_step
                 kc = min(k_step, k - k0)
-                a_item = a + 4 * (item * a_batch + k0 * a_column)
-                b_item = b + 4 * (item * b_batch + k0 * b_row)
-                y_item = y + 4 * item * y_batch
+                a_item = a + element * (item * a_batch + k0 * a_column)
+                b_item = b + element * (item * b_batch + k0 * b_row)
+                y_item = y + element * item * y_batch
                 if way == ACROSS:
                     width = columns_at_once if i1 - i0 > vector else vector
-                    a_at, a_step, a_panel = a_item + 4 * i0 * a_row, a_column, width
+                    a_at, a_step, a_panel = a_item + element * i0 * a_row, a_column, width
                     if a_row != 1:
                         q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_row, a_column
                         q[Pack.rows], q[Pack.k] = i1 - i0, kc
                         q[Pack.target], q[Pack.width] = first_packed, width
                         call3(pack, inner, 0, 1)
                         a_at, a_step, a_panel = first_packed, width, width * kc
-                    c = y_item + 4 * (i0 * y_row + j0)
-                    rows, columns, b_at = j1 - j0, i1 - i0, b_item + 4 * j0 * b_column
+                    c = y_item + element * (i0 * y_row + j0)
+                    rows, columns, b_at = j1 - j0, i1 - i0, b_item + element * j0 * b_column
                     q[Across.k], q[Across.m], q[Across.n], q[Across.a], q[Across.a_row] = (
                         kc,
                         rows,
@@ -141,7 +148,7 @@ def _build() -> Callable[..., int]:
                     if k0 > 0:
                         q[Across.s], q[Across.s_row], q[Across.s_column] = c, y_row, 1
                     elif bias != 0:
-                        q[Across.s], q[Across.s_row], q[Across.s_column] = bias + 4 * j0, 0, 1
+                        q[Across.s], q[Across.s_row], q[Across.s_column] = bias + element * j0, 0, 1
                     else:
                         q[Across.s], q[Across.s_row], q[Across.s_column] = zeros, 0, 0
                     call3(multiply, inner, 0, 1)
@@ -152,9 +159,9 @@ def _build() -> Callable[..., int]:
                     call3(pack, inner, 0, 1)
                     start = min(i0, m - NARROW_ROWS)
                     q[Narrow.k], q[Narrow.m], q[Narrow.n] = kc, max(i1 - start, NARROW_ROWS), n
-                    q[Narrow.a], q[Narrow.a_row] = a_item + 4 * start * a_row, a_row
+                    q[Narrow.a], q[Narrow.a_row] = a_item + element * start * a_row, a_row
                     q[Narrow.a_column], q[Narrow.b] = a_column, first_packed
-                    c, s = y_item + 4 * start * y_row, bias if bias != 0 else zeros
+                    c, s = y_item + element * start * y_row, bias if bias != 0 else zeros
                     q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c, y_row, s, 0
                     call3(multiply, inner, 0, 1)
                 else:
@@ -164,27 +171,35 @@ def _build() -> Callable[..., int]:
                         j = j0 + column_part * column_step
                         columns = min(column_step, j1 - j)
                         packed_b = first_packed + (
-                            4 * row_step * padded_k + 4 * PACK_SLACK if way == TRANSPOSED_ROWS else 0
+                            element * row_step * padded_k + element * PACK_SLACK if way == TRANSPOSED_ROWS else 0
                         )
                         if b_column != 1:
-                            q[Pack.source], q[Pack.row], q[Pack.column] = b_item + 4 * j * b_column, b_column, b_row
+                            q[Pack.source], q[Pack.row], q[Pack.column] = (
+                                b_item + element * j * b_column,
+                                b_column,
+                                b_row,
+                            )
                             q[Pack.rows], q[Pack.k] = columns, kc
                             q[Pack.target], q[Pack.width] = packed_b, columns_at_once
                             call3(pack, inner, 0, 1)
                         for row_part in range((i1 - i0 + row_step - 1) // row_step):
                             i = i0 + row_part * row_step
                             rows = min(row_step, i1 - i)
-                            a_at, a_step, a_next = a_item + 4 * i * a_row, a_row, a_column
+                            a_at, a_step, a_next = a_item + element * i * a_row, a_row, a_column
                             if way == TRANSPOSED_ROWS:
                                 q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_column, a_row
                                 q[Pack.rows], q[Pack.k] = kc, rows
                                 q[Pack.target], q[Pack.width] = first_packed, padded_k
                                 call3(pack, inner, 0, 1)
                                 a_at, a_step, a_next = first_packed, padded_k, 1
-                            c = y_item + 4 * (i * y_row + j)
+                            c = y_item + element * (i * y_row + j)
                             q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
                             if b_column == 1:
-                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_item + 4 * j, b_row, columns_at_once
+                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = (
+                                    b_item + element * j,
+                                    b_row,
+                                    columns_at_once,
+                                )
                                 q[Rows.copy] = packed_b
                             else:
                                 panel = columns_at_once * kc
@@ -199,7 +214,7 @@ def _build() -> Callable[..., int]:
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
                             elif bias != 0:
-                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = bias + 4 * j, 0, 1
+                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = bias + element * j, 0, 1
                             else:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = zeros, 0, 0
                             call3(multiply, inner, 0, 1)
@@ -216,12 +231,13 @@ def _build() -> Callable[..., int]:
     return matmul
 
 
-def _build_rows_by_columns() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build_rows_by_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import dot
 
-    dot_product = dot("float32", "float32")
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    dot_product = dot(dtype, dtype)
 
     @kernel
     def rows_by_columns(block, part, parts):
@@ -230,24 +246,24 @@ def _build_rows_by_columns() -> Callable[..., int]:
         for column in range(batch * n * part // parts, batch * n * (part + 1) // parts):
             item = column // n
             j = column - item * n
-            b = w[Block.b] + 4 * column * k
+            b = w[Block.b] + element * column * k
             for row in range(m):
-                total = dot_product(w[Block.a] + 4 * (item * m + row) * k, b, k)
+                total = dot_product(w[Block.a] + element * (item * m + row) * k, b, k)
                 if w[Block.bias] != 0:
-                    total += floats32(w[Block.bias])[j]
-                floats32(w[Block.y])[(item * m + row) * n + j] = total
+                    total += floats(w[Block.bias])[j]
+                floats(w[Block.y])[(item * m + row) * n + j] = total
         return 0
 
     return rows_by_columns
 
 
-def _build_row_by_rows() -> Callable[..., int]:
+def _build_row_by_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.products.tiles import make_row_sum
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    vector = host_lanes().vector
-    add_rows, add_row = make_row_sum(_ROWS_AT_ONCE), make_row_sum(1)
+    vector, element = lanes_of(dtype).vector, SIZES[dtype]
+    add_rows, add_row = make_row_sum(_ROWS_AT_ONCE, dtype), make_row_sum(1, dtype)
 
     @kernel
     def row_by_rows(block, part, parts):
@@ -261,23 +277,27 @@ def _build_row_by_rows() -> Callable[..., int]:
             j0 = (first - item * pieces) * vector
             first = min(last, (item + 1) * pieces)
             columns = min(n, (first - item * pieces) * vector) - j0
-            c = y + 4 * (item * n + j0)
-            s, s_count = bias + 4 * j0, columns if bias != 0 else 0
+            c = y + element * (item * n + j0)
+            s, s_count = bias + element * j0, columns if bias != 0 else 0
             whole = k - k % _ROWS_AT_ONCE
             for i in range(0, whole, _ROWS_AT_ONCE):
-                add_rows((columns, a + 4 * (item * k + i), b + 4 * ((item * k + i) * n + j0), n, c, s, s_count))
+                add_rows(
+                    (columns, a + element * (item * k + i), b + element * ((item * k + i) * n + j0), n, c, s, s_count)
+                )
                 s, s_count = c, columns
             for i in range(whole, k):
-                add_row((columns, a + 4 * (item * k + i), b + 4 * ((item * k + i) * n + j0), n, c, s, s_count))
+                add_row(
+                    (columns, a + element * (item * k + i), b + element * ((item * k + i) * n + j0), n, c, s, s_count)
+                )
                 s, s_count = c, columns
         return 0
 
     return row_by_rows
 
 
-MATMUL = Kernel("matmul", _build)
-ROWS_BY_COLUMNS = Kernel("rows_by_columns", _build_rows_by_columns)
-ROW_BY_ROWS = Kernel("row_by_rows", _build_row_by_rows)
+MATMUL = kernels_by_dtype("matmul", _build)
+ROWS_BY_COLUMNS = kernels_by_dtype("rows_by_columns", _build_rows_by_columns)
+ROW_BY_ROWS = kernels_by_dtype("row_by_rows", _build_row_by_rows)
 
 
 def _affine(call: Call) -> _Read | None:
@@ -328,8 +348,8 @@ _PRODUCTS = {"Affine": _affine, "BatchMatmul": _batch_matmul}
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the call is a float32 product with a sum of at least one term; BatchMatmul without broadcasting."""
-    refused = refuse_floats(call, ("float32",), floats=(0, 1, 2))
+    """Whether it is a product in float32 or float64 with terms to add up; BatchMatmul without broadcasting."""
+    refused = refuse_floats(call, REALS, floats=(0, 1, 2))
     if refused:
         return refused
     if call.spec.name == "BatchMatmul":
@@ -351,6 +371,7 @@ def prepare(call: Call) -> Prepared:
     read = _PRODUCTS[call.spec.name](call)
     assert read is not None
     p, is_transposed = read
+    dtype = call.outputs[0].dtype.name
     if p.n == 1 and p.m > 1 and p.y_row == 1 and not call.inputs[2:]:
         # A matrix by one column: the column is the row of the transposed product.
         p, is_transposed = p.transposed(), not is_transposed
@@ -360,28 +381,28 @@ def prepare(call: Call) -> Prepared:
     steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
     if small_products.are_few(steps, p.b_column):
         words = words_of(small_products.Block, *inputs, "y")
-        return small_products.prepare(p._asdict(), words, steps, carries=carries)
+        return small_products.prepare(p._asdict(), words, steps, dtype, carries=carries)
     arguments = words_of(Block, *inputs, "y")
     elements = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, elements / _ELEMENTS_PER_US)
     if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k) and p.is_dense:
         parts = share_count(work_us, p.batch * p.n)
-        return launch(ROWS_BY_COLUMNS, filled(Block, **p._asdict()), arguments, parts=parts, note="dot products")
+        return launch(ROWS_BY_COLUMNS[dtype], filled(Block, **p._asdict()), arguments, parts=parts, note="dot products")
     if p.m == 1 and p.n > 1 and (p.a_column, p.b_row, p.b_column) == (1, p.n, 1) and p.is_dense:
-        parts = share_count(work_us, p.batch * -(-p.n // host_lanes().vector))
-        return launch(ROW_BY_ROWS, filled(Block, **p._asdict()), arguments, parts=parts, note="sums of rows")
-    return _in_tiles(p, arguments, work_us, carries=carries)
+        parts = share_count(work_us, p.batch * -(-p.n // lanes_of(dtype).vector))
+        return launch(ROW_BY_ROWS[dtype], filled(Block, **p._asdict()), arguments, parts=parts, note="sums of rows")
+    return _in_tiles(p, dtype, arguments, work_us, carries=carries)
 
 
-def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float, *, carries: bool) -> Prepared:
-    plan = plan_product(p)
+def _in_tiles(p: Product, dtype: str, arguments: tuple[int, ...], work_us: float, *, carries: bool) -> Prepared:
+    plan = plan_product(p, dtype)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
-    share_bytes = in_lines(8 * BLOCK_WORDS + 4 * host_lanes().columns + plan.packed_bytes)
+    share_bytes = in_lines(8 * BLOCK_WORDS + SIZES[dtype] * lanes_of(dtype).columns + plan.packed_bytes)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
     block = filled(
         Block,
-        pack=PACK.address(),
+        pack=PACK[dtype].address(),
         multiply=plan.multiply.address(),
         share_bytes=share_bytes,
         unit_rows=unit_rows,
@@ -393,7 +414,7 @@ def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float, *, carries
         **p._asdict(),
     )
     return launch(
-        MATMUL,
+        MATMUL[dtype],
         block,
         (*arguments, Block.workspace),
         parts=parts,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from atled_cpu_numba.kernels.products.panels import MULTIPLY_NARROW, NARROW_ROWS, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, MULTIPLY_STREAM, packed_bytes
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.store import Kernel
 
 # The ways: see `matmul`.
@@ -76,40 +76,40 @@ class Plan(NamedTuple):
     note: str
 
 
-def plan_product(p: Product) -> Plan:
+def plan_product(p: Product, dtype: str = "float32") -> Plan:
     """The way by the shape alone: narrow, across, else by rows."""
-    lanes = host_lanes()
+    lanes = lanes_of(dtype)
     a_by_columns, b_by_columns = p.a_column != 1, p.b_column != 1
     if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
-        return _across_plan(p) if a_by_columns else _narrow_plan(p)
+        return _across_plan(p, dtype) if a_by_columns else _narrow_plan(p, dtype)
     if b_by_columns and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
-        return _across_plan(p)
-    return _rows_plan(p)
+        return _across_plan(p, dtype)
+    return _rows_plan(p, dtype)
 
 
-def _narrow_plan(p: Product) -> Plan:
-    vector = host_lanes().vector
-    packed = 4 * (vector * p.k + PACK_SLACK)
+def _narrow_plan(p: Product, dtype: str) -> Plan:
+    vector = lanes_of(dtype).vector
+    packed = SIZES[dtype] * (vector * p.k + PACK_SLACK)
     note = f"a in place, {NARROW_ROWS}x{vector} tiles"
-    return Plan(NARROW, MULTIPLY_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
+    return Plan(NARROW, MULTIPLY_NARROW[dtype], p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
 
 
-def _across_plan(p: Product) -> Plan:
-    lanes = host_lanes()
+def _across_plan(p: Product, dtype: str) -> Plan:
+    lanes = lanes_of(dtype)
     tiles = f"{lanes.rows}x{lanes.columns} tiles written transposed"
     if p.a_row == 1:
         k_step = _even_step(p.k, _K_STEP, lanes.vector)
         note = f"a in place, b in place, {tiles}"
-        return Plan(ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
+        return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
     rows = round_up(p.m, lanes.columns)
     k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
-    packed = 4 * (rows * k_step + PACK_SLACK)
+    packed = SIZES[dtype] * (rows * k_step + PACK_SLACK)
     note = f"a packed, b in place, {tiles}"
-    return Plan(ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
+    return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
 
 
-def _rows_plan(p: Product) -> Plan:
-    lanes = host_lanes()
+def _rows_plan(p: Product, dtype: str) -> Plan:
+    lanes = lanes_of(dtype)
     strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
     a_in_place, b_in_place = p.a_column == 1 or strided_is_fine, p.b_column == 1
     most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
@@ -121,14 +121,14 @@ def _rows_plan(p: Product) -> Plan:
     else:
         row_step = min(_PACKED_ROWS, round_up(p.m, lanes.vector))
     column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, round_up(p.n, lanes.columns))
-    packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
-    packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
+    packed = 0 if a_in_place else SIZES[dtype] * (row_step * k_step + PACK_SLACK)
+    packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step, dtype)
     way = ROWS if a_in_place else TRANSPOSED_ROWS
     note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}"
     note += f", {lanes.rows}x{lanes.columns} tiles"
-    multiply = MULTIPLY_ROWS
-    if b_in_place and p.k <= _SHORT_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
-        note, multiply = note + " written past the caches", MULTIPLY_STREAM
+    multiply = MULTIPLY_ROWS[dtype]
+    if b_in_place and p.k <= _SHORT_K and SIZES[dtype] * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
+        note, multiply = note + " written past the caches", MULTIPLY_STREAM[dtype]
     return Plan(way, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
-from atled_cpu_numba.store import Kernel
 
 PACK_SLACK = 64
 BLOCK_WORDS = 16  # room that a caller reserves for the block of any piece
@@ -52,21 +52,22 @@ class Narrow:
     s_row: int
 
 
-def _build_pack() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows, make_copy, transpose_block
+def _build_pack(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy, make_copy_rows, make_transpose_block
 
-    lanes = host_lanes()
+    lanes, element, floats = lanes_of(dtype), SIZES[dtype], Real(dtype).pointer
     vector, a_width = lanes.vector, lanes.rows
-    copy_a, copy_b = make_copy(lanes.rows), make_copy(lanes.columns)
+    copy_a, copy_b = make_copy(lanes.rows, dtype), make_copy(lanes.columns, dtype)
+    copy_rows, transpose_block = make_copy_rows(dtype), make_transpose_block(dtype)
 
     @kernel
     def pack(block, part, parts):
         w = words(block)
         source, row, column, rows = w[Pack.source], w[Pack.row], w[Pack.column], w[Pack.rows]
         k, target, width = w[Pack.k], w[Pack.target], w[Pack.width]
-        x, y = floats32(source), floats32(target)
+        x, y = floats(source), floats(target)
         panels = (rows + width - 1) // width
         if row == 1:
             whole_panels = rows // width if width != vector else 0
@@ -74,29 +75,39 @@ def _build_pack() -> Callable[..., int]:
             for group in range((whole_panels + _PANEL_GROUP - 1) // _PANEL_GROUP):
                 p0, p1 = group * _PANEL_GROUP, min(whole_panels, (group + 1) * _PANEL_GROUP)
                 for i in range(k):
-                    at, to = source + 4 * (i * column + p0 * width), target + 4 * (p0 * width * k + i * width)
+                    at, to = (
+                        source + element * (i * column + p0 * width),
+                        target + element * (p0 * width * k + i * width),
+                    )
                     for _ in range(p0, p1):
                         if width == a_width:
                             copy_a((at, to))
                         else:
                             copy_b((at, to))
-                        at += 4 * width
-                        to += 4 * width * k
+                        at += element * width
+                        to += element * width * k
             for panel in range(whole_panels, panels):
                 first = panel * width
-                to = target + 4 * first * k
-                copy_rows((source + 4 * first, column, to, width, k, min(width, rows - first)))
+                to = target + element * first * k
+                copy_rows((source + element * first, column, to, width, k, min(width, rows - first)))
             return 0
         for panel in range(panels):  # a range with a step that is a variable could raise
             first = panel * width
             count = min(width, rows - first)
             base = first * k
             whole = k - k % vector if column == 1 else 0
-            for h in range(0, count, vector):
-                at = source + 4 * (first + h) * row
+            # From the last rows to the first: what they write behind the panel's row is the beginning of the next one.
+            for h in range((count - 1) // vector * vector, -1, -vector):
+                at = source + element * (first + h) * row
                 for i in range(0, whole, vector):
                     transpose_block(
-                        (at + 4 * i, row, min(vector, count - h), target + 4 * (base + i * width + h), width)
+                        (
+                            at + element * i,
+                            row,
+                            min(vector, count - h),
+                            target + element * (base + i * width + h),
+                            width,
+                        )
                     )
             for i in range(whole, k):
                 for r in range(count):
@@ -106,13 +117,13 @@ def _build_pack() -> Callable[..., int]:
     return pack
 
 
-def _build_multiply_narrow() -> Callable[..., int]:
+def _build_multiply_narrow(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.products.tiles import make_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    vector = host_lanes().vector
-    tile = make_tile(NARROW_ROWS, 1)
+    vector, element = lanes_of(dtype).vector, SIZES[dtype]
+    tile = make_tile(NARROW_ROWS, 1, dtype)
 
     @kernel
     def multiply_narrow(block, part, parts):
@@ -126,14 +137,14 @@ def _build_multiply_narrow() -> Callable[..., int]:
             tile(
                 (
                     k,
-                    a + 4 * i * a_row,
+                    a + element * i * a_row,
                     a_row,
                     a_column,
                     b,
                     vector,
-                    c + 4 * i * c_row,
+                    c + element * i * c_row,
                     c_row,
-                    s + 4 * i * s_row,
+                    s + element * i * s_row,
                     s_row,
                     NARROW_ROWS,
                     n,
@@ -144,5 +155,5 @@ def _build_multiply_narrow() -> Callable[..., int]:
     return multiply_narrow
 
 
-PACK = Kernel("pack", _build_pack)
-MULTIPLY_NARROW = Kernel("multiply_narrow", _build_multiply_narrow)
+PACK = kernels_by_dtype("pack", _build_pack)
+MULTIPLY_NARROW = kernels_by_dtype("multiply_narrow", _build_multiply_narrow)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.products.panels import PACK_SLACK
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -69,31 +69,31 @@ class Across:
     a_column: int
 
 
-def packed_bytes(k: int, n: int) -> int:
+def packed_bytes(k: int, n: int, dtype: str = "float32") -> int:
     """Bytes that PACK writes for a k x n matrix in panels of `Lanes.columns` columns, those behind it included."""
-    columns = host_lanes().columns
-    return 4 * (-(-n // columns) * columns * k + PACK_SLACK)
+    columns = lanes_of(dtype).columns
+    return SIZES[dtype] * (-(-n // columns) * columns * k + PACK_SLACK)
 
 
-def _build_rows() -> Callable[..., int]:
+def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.products.tiles import make_row_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    lanes = host_lanes()
+    lanes, element = lanes_of(dtype), SIZES[dtype]
     rows, columns, vector = lanes.rows, lanes.columns, lanes.vector
     vectors = columns // vector
     third, two_thirds = rows // 3, 2 * rows // 3
     # Lower tiles for the last rows: a full one would waste up to 11 of 12.
-    copying = make_row_tile(rows, vectors, copies=True)
-    copying_two_thirds = make_row_tile(two_thirds, vectors, copies=True)
-    copying_third = make_row_tile(third, vectors, copies=True)
-    plain = make_row_tile(rows, vectors)
-    plain_two_thirds = make_row_tile(two_thirds, vectors)
-    plain_third = make_row_tile(third, vectors)
+    copying = make_row_tile(rows, vectors, dtype, copies=True)
+    copying_two_thirds = make_row_tile(two_thirds, vectors, dtype, copies=True)
+    copying_third = make_row_tile(third, vectors, dtype, copies=True)
+    plain = make_row_tile(rows, vectors, dtype)
+    plain_two_thirds = make_row_tile(two_thirds, vectors, dtype)
+    plain_third = make_row_tile(third, vectors, dtype)
     # For the last columns, all heights.
-    copying_slim = make_row_tile(rows, 1, copies=True)
-    plain_slim = make_row_tile(rows, 1)
+    copying_slim = make_row_tile(rows, 1, dtype, copies=True)
+    plain_slim = make_row_tile(rows, 1, dtype)
 
     @kernel
     def multiply_rows(block, part, parts):
@@ -103,12 +103,12 @@ def _build_rows() -> Callable[..., int]:
         s, s_row, s_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column]
         copy, ahead, a_column = w[Rows.copy], w[Rows.ahead], w[Rows.a_column]
         for j in range(0, n, columns):
-            b_at = b + 4 * (j // columns) * b_panel
+            b_at = b + element * (j // columns) * b_panel
             b_row = b_step
             n_left = n - j
             first = 0
             if copy != 0:
-                c_at, s_at = c + 4 * j, s + 4 * j * s_column
+                c_at, s_at = c + element * j, s + element * j * s_column
                 if n_left <= vector:
                     first = min(m, rows)
                     copying_slim(
@@ -130,8 +130,8 @@ def _build_rows() -> Callable[..., int]:
                 b_at, b_row = copy, vector if n_left <= vector else columns
             for i in range(first, m, rows):
                 m_left = min(rows, m - i)
-                a_at = a + 4 * i * a_row
-                c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
+                a_at = a + element * i * a_row
+                c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
                 if n_left <= vector:
                     plain_slim((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
                 elif m_left > two_thirds:
@@ -147,16 +147,16 @@ def _build_rows() -> Callable[..., int]:
     return multiply_rows
 
 
-def _build_stream() -> Callable[..., int]:
+def _build_stream(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.products.tiles import make_row_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    lanes = host_lanes()
+    lanes, element = lanes_of(dtype), SIZES[dtype]
     rows, columns = lanes.rows, lanes.columns
-    vector_bytes = 4 * lanes.vector
-    streaming = make_row_tile(rows, columns // lanes.vector, streams=True)
-    plain = make_row_tile(rows, columns // lanes.vector)
+    vector_bytes = element * lanes.vector
+    streaming = make_row_tile(rows, columns // lanes.vector, dtype, streams=True)
+    plain = make_row_tile(rows, columns // lanes.vector, dtype)
 
     @kernel
     def multiply_stream(block, part, parts):
@@ -164,13 +164,13 @@ def _build_stream() -> Callable[..., int]:
         k, m, n, a, a_row = w[Rows.k], w[Rows.m], w[Rows.n], w[Rows.a], w[Rows.a_row]
         b, b_step, b_panel, c, c_row = w[Rows.b], w[Rows.b_step], w[Rows.b_panel], w[Rows.c], w[Rows.c_row]
         s, s_row, s_column, a_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column], w[Rows.a_column]
-        aligned = c % vector_bytes == 0 and (4 * c_row) % vector_bytes == 0
+        aligned = c % vector_bytes == 0 and (element * c_row) % vector_bytes == 0
         for i in range(0, m, rows):
             m_left = min(rows, m - i)
-            a_at = a + 4 * i * a_row
+            a_at = a + element * i * a_row
             for j in range(0, n, columns):
-                b_at = b + 4 * (j // columns) * b_panel
-                c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
+                b_at = b + element * (j // columns) * b_panel
+                c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
                 if aligned and m_left == rows:
                     streaming((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0))
                 else:
@@ -180,16 +180,16 @@ def _build_stream() -> Callable[..., int]:
     return multiply_stream
 
 
-def _build_across() -> Callable[..., int]:
+def _build_across(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.products.tiles import make_across_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    lanes = host_lanes()
+    lanes, element = lanes_of(dtype), SIZES[dtype]
     vector = lanes.vector
     rows = min(lanes.rows, vector)  # a row of the transposed tile is one vector
-    wide = make_across_tile(rows, lanes.columns // vector)
-    slim = make_across_tile(rows, 1)
+    wide = make_across_tile(rows, lanes.columns // vector, dtype)
+    slim = make_across_tile(rows, 1, dtype)
 
     @kernel
     def multiply_across(block, part, parts):
@@ -200,14 +200,14 @@ def _build_across() -> Callable[..., int]:
         width, a_column = w[Across.width], w[Across.a_column]
         for i in range(0, m, rows):
             m_left = min(rows, m - i)
-            a_at = a + 4 * i * a_row
+            a_at = a + element * i * a_row
             for panel in range((n + width - 1) // width):  # a range with a step that is a variable could raise
                 j = panel * width
-                b_at = b + 4 * panel * b_panel
+                b_at = b + element * panel * b_panel
                 n_left = min(width, n - j)
                 ahead = rows * a_row if j == 0 else 0
-                c_at = c + 4 * (j * c_row + i)
-                s_at = s + 4 * (j * s_row + i * s_column)
+                c_at = c + element * (j * c_row + i)
+                s_at = s + element * (j * s_row + i * s_column)
                 if n_left > vector:
                     wide((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
                 else:
@@ -217,6 +217,6 @@ def _build_across() -> Callable[..., int]:
     return multiply_across
 
 
-MULTIPLY_ROWS = Kernel("multiply_rows", _build_rows)
-MULTIPLY_STREAM = Kernel("multiply_stream", _build_stream)
-MULTIPLY_ACROSS = Kernel("multiply_across", _build_across)
+MULTIPLY_ROWS = kernels_by_dtype("multiply_rows", _build_rows)
+MULTIPLY_STREAM = kernels_by_dtype("multiply_stream", _build_stream)
+MULTIPLY_ACROSS = kernels_by_dtype("multiply_across", _build_across)

@@ -1,4 +1,4 @@
-"""Matrix products in float32 so small that preparing tiles would take longer than multiplying.
+"""Matrix products so small that preparing tiles would take longer than multiplying.
 
 Any strides, no workspace. Tiles are as many columns as a power of two, not some lanes of a vector: a result is often
 read while it is on its way to the cache, and then has to be read in the pieces that it was written in.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
 
@@ -53,10 +53,14 @@ class Block:
     after_block: int  # its block
 
 
-def _ir() -> str:
+def _ir(dtype: str) -> str:
     kinds = [(width, False) for width in _WIDTHS] + [(width, True) for width in _STRIDED_WIDTHS if width > 1]
     tiles = [_tile(rows, width, strided) for rows in _ROWS for width, strided in kinds]
-    return "\n".join([*map(_multiply_add, _WIDTHS), *tiles, *map(_columns, _WIDTHS), _product()])
+    text = "\n".join([*map(_multiply_add, _WIDTHS), *tiles, *map(_columns, _WIDTHS), _product()])
+    if dtype == "float64":
+        # The only words that tell what is multiplied.
+        text = text.replace("float", "double").replace("f32", "f64").replace("align 4", "align 8")
+    return text
 
 
 def _load_words(*names: str) -> str:
@@ -331,13 +335,16 @@ def _tiles(size: int, sizes: Sequence[int]) -> int:
     return count
 
 
-def prepare(sizes: Mapping[str, int], arguments: tuple[int, ...], steps: int, *, carries: bool = True) -> Prepared:
+def prepare(
+    sizes: Mapping[str, int], arguments: tuple[int, ...], steps: int, dtype: str, *, carries: bool = True
+) -> Prepared:
     """A product of these sizes and strides, by the names of their words.
 
-    steps: `step_count` of each in the batch.  carries: whether what is written has the elements in C order.
+    steps: `step_count` of each in the batch.  dtype: of the floats.  carries: whether what is written has the
+        elements in C order.
     """
     return launch(
-        SMALL_PRODUCT,
+        SMALL_PRODUCT[dtype],
         filled(Block, **sizes),
         arguments,
         parts=share_count(sizes["batch"] * steps / _STEPS_PER_US, sizes["batch"]),
@@ -353,10 +360,10 @@ def column_sums(rows: int, columns: int) -> Prepared | None:
         return None
     block = filled(Block, batch=1, m=1, k=rows, n=columns, a=_ONE.ctypes.data, b_row=columns, b_column=1)
     return launch(
-        SMALL_PRODUCT,
+        SMALL_PRODUCT["float32"],
         block,
         (Block.b, Block.y),
-        owner=(SMALL_PRODUCT, _ONE),
+        owner=(SMALL_PRODUCT["float32"], _ONE),
         after={0: Block.after},
         note="small tiles",
     )
@@ -365,4 +372,4 @@ def column_sums(rows: int, columns: int) -> Prepared | None:
 # Read as a row of ones.
 _ONE = np.ones(1, np.float32)
 
-SMALL_PRODUCT = IRKernel("small_product", _ir())
+SMALL_PRODUCT = {dtype: IRKernel("small_product", _ir(dtype)) for dtype in REALS}

@@ -1,4 +1,4 @@
-"""numba intrinsics that compute one tile of a matrix product, or of dot products, in float32 registers.
+"""numba intrinsics that compute one tile of a matrix product, or of dot products, in registers.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 Addresses are int64 in bytes, strides and counts are int64 in elements.
@@ -11,18 +11,14 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
 
-_WIDTH = host_lanes().vector
-_FLOAT = ir.FloatType()
 _INT64 = ir.IntType(64)
-_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
-_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
-_LINE = 16  # float32 in a line of the cache
+_LINE_BYTES = 64  # of the cache
 
 
-def make_tile(rows: int, vectors: int) -> Any:
+def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
     """An intrinsic that computes one tile of C in registers: C = A B + S, all sums over k in order.
 
     tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n)):
@@ -38,19 +34,21 @@ def make_tile(rows: int, vectors: int) -> Any:
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [b, *starts]) as (_, phis, following):
+        with w.counted(k, [w.zeros] * (rows * vectors) + [b, *starts]) as (_, phis, following):
             b_now, a_now = phis[rows * vectors], phis[rows * vectors + 1 :]
-            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(a_now[r], typ=_FLOAT))
+                value = w.splat(w.load_one(a_now[r]))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [w.at(b_now, b_step), *(w.at(start, a_column) for start in a_now)]
         _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
-    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
+    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.", dtype)
 
 
-def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: bool = False) -> Any:
+def make_row_tile(
+    rows: int, vectors: int, dtype: str = "float32", *, copies: bool = False, streams: bool = False
+) -> Any:
     """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
 
     tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
@@ -62,24 +60,24 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: boo
     With `copies`, B is copied to `copy`, a panel of `vectors` vectors, and prefetched from b + ahead elements.
     With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
     """
-    width = vectors * _WIDTH
+    width = vectors * lanes_of(dtype).vector
 
     def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead):
         builder = w.builder
         a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
         starts = _row_starts(w, a, a_row, m, rows)
-        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, copy]) as (_, phis, following):
+        masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
+        with w.counted(k, [w.zeros] * (rows * vectors) + [w.number(0), b, copy]) as (_, phis, following):
             at, b_now, copy_now = phis[-3], w.opaque(phis[-2]), phis[-1]
             if copies:
-                b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
+                b_vectors = [w.load_masked(w.at(b_now, j * w.width), masks[j]) for j in range(vectors)]
                 for j in range(vectors):
-                    w.store(b_vectors[j], w.at(copy_now, j * _WIDTH))
-                    w.prefetch(w.at(w.at(b_now, ahead), j * _WIDTH))
+                    w.store(b_vectors[j], w.at(copy_now, j * w.width))
+                    w.prefetch(w.at(w.at(b_now, ahead), j * w.width))
             else:
-                b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+                b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
+                value = w.splat(w.load_one(w.at(starts[r], at)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [builder.add(at, a_column), w.at(b_now, b_step)]
             following.append(w.at(copy_now, width) if copies else copy_now)
@@ -88,10 +86,10 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: boo
         else:
             _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
-    return vector_intrinsic("row_tile", 14, generate, "One tile of a matrix product; see make_row_tile.")
+    return vector_intrinsic("row_tile", 14, generate, "One tile of a matrix product; see make_row_tile.", dtype)
 
 
-def make_across_tile(rows: int, vectors: int) -> Any:
+def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
     """An intrinsic that computes one tile of C = A B + S and writes it transposed, A read in place by rows.
 
     tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead)):
@@ -107,22 +105,22 @@ def make_across_tile(rows: int, vectors: int) -> Any:
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = _row_starts(w, a, a_row, m, rows)
-        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, w.at(a, ahead)]) as (_, phis, following):
+        masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
+        with w.counted(k, [w.zeros] * (rows * vectors) + [w.number(0), b, w.at(a, ahead)]) as (_, phis, following):
             at, b_now, wanted = phis[-3], w.opaque(phis[-2]), phis[-1]
             w.prefetch(wanted)
-            b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
+            b_vectors = [w.load_masked(w.at(b_now, j * w.width), masks[j]) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
+                value = w.splat(w.load_one(w.at(starts[r], at)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, _LINE)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, _LINE_BYTES // w.size)]
         whole = builder.icmp_signed("==", m, w.number(rows))
         mask = w.first_lanes(m)
         for v in range(vectors):
-            lines = [following[r * vectors + v] for r in range(rows)] + [_ZEROS] * (_WIDTH - rows)
+            lines = [following[r * vectors + v] for r in range(rows)] + [w.zeros] * (w.width - rows)
             transpose_registers(w, lines)
-            for j in range(_WIDTH):
-                column = v * _WIDTH + j
+            for j in range(w.width):
+                column = v * w.width + j
                 with builder.if_then(builder.icmp_signed("<", w.number(column), n)):
                     c_at = w.at(c, builder.mul(c_row, w.number(column)))
                     s_at = w.at(s, builder.mul(s_row, w.number(column)))
@@ -132,7 +130,9 @@ def make_across_tile(rows: int, vectors: int) -> Any:
                         with otherwise:
                             w.store_masked(builder.fadd(lines[j], w.load_masked(s_at, mask)), c_at, mask)
 
-    return vector_intrinsic("across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.")
+    return vector_intrinsic(
+        "across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.", dtype
+    )
 
 
 def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
@@ -158,8 +158,8 @@ def _write_whole_tile(
     """C = sums + S, for all rows and columns."""
     for r in range(rows):
         for j in range(vectors):
-            c_at = w.at(w.at(c, w.builder.mul(c_row, w.number(r))), j * _WIDTH)
-            s_at = w.at(w.at(s, w.builder.mul(s_row, w.number(r))), j * _WIDTH)
+            c_at = w.at(w.at(c, w.builder.mul(c_row, w.number(r))), j * w.width)
+            s_at = w.at(w.at(s, w.builder.mul(s_row, w.number(r))), j * w.width)
             store(w.builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
 
 
@@ -169,23 +169,23 @@ def _write_tile(
     """C = sums + S, for the first m rows and n columns."""
     builder = w.builder
     whole = builder.and_(
-        builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * _WIDTH))
+        builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * w.width))
     )
     with builder.if_else(whole) as (then, otherwise):
         with then:
             _write_whole_tile(w, sums, rows, vectors, c, c_row, s, s_row, w.store)
         with otherwise:
-            masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+            masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
             for r in range(rows):
                 with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
                     for j in range(vectors):
-                        c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
-                        s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
+                        c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * w.width)
+                        s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * w.width)
                         value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
                         w.store_masked(value, c_at, masks[j])
 
 
-def make_row_sum(rows: int) -> Any:
+def make_row_sum(rows: int, dtype: str = "float32") -> Any:
     """An intrinsic that adds `rows` rows of B, each times a number, to a vector: one row of a matrix product.
 
     row_sum((n, a, b, b_row, c, s, s_count)):
@@ -196,28 +196,28 @@ def make_row_sum(rows: int) -> Any:
     def generate(w, n, a, b, b_row, c, s, s_count):
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
-        factors = [w.splat(builder.load(w.at(a, r), typ=_FLOAT)) for r in range(rows)]
+        factors = [w.splat(w.load_one(w.at(a, r))) for r in range(rows)]
         starts = [w.opaque(w.at(b, builder.mul(b_row, w.number(r)))) for r in range(rows)]
-        whole = builder.sdiv(builder.select(builder.icmp_signed("<", s_count, n), s_count, n), w.number(_WIDTH))
+        whole = builder.sdiv(builder.select(builder.icmp_signed("<", s_count, n), s_count, n), w.number(w.width))
         with w.counted(whole, []) as (i, _, _following):
-            j = builder.mul(i, w.number(_WIDTH))
+            j = builder.mul(i, w.number(w.width))
             total = w.load(w.at(s, j))
             for factor, start in zip(factors, starts, strict=True):
                 total = w.multiply_add(factor, w.load(w.at(start, j)), total)
             w.store(total, w.at(c, j))
-        rounds = builder.sdiv(builder.add(n, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        rounds = builder.sdiv(builder.add(n, w.number(w.width - 1)), w.number(w.width))
         with w.counted(builder.sub(rounds, whole), []) as (i, _, _following):
-            j = builder.mul(builder.add(i, whole), w.number(_WIDTH))
+            j = builder.mul(builder.add(i, whole), w.number(w.width))
             mask = w.first_lanes(builder.sub(n, j))
             total = w.load_masked(w.at(s, j), w.first_lanes(builder.sub(s_count, j)))
             for factor, start in zip(factors, starts, strict=True):
                 total = w.multiply_add(factor, w.load_masked(w.at(start, j), mask), total)
             w.store_masked(total, w.at(c, j), mask)
 
-    return vector_intrinsic("row_sum", 7, generate, "One row of a matrix product; see make_row_sum.")
+    return vector_intrinsic("row_sum", 7, generate, "One row of a matrix product; see make_row_sum.", dtype)
 
 
-def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
+def make_offset_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_rows: int) -> Any:
     """An intrinsic that computes one whole tile of C = A B, the rows of B found through a table.
 
     tile((k, a, offsets, b, c, c_row)):
@@ -231,24 +231,24 @@ def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
         builder = w.builder
         a, b, c = (w.pointer(address) for address in (a, b, c))
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [a]) as (i, phis, following):
+        with w.counted(k, [w.zeros] * (rows * vectors) + [a]) as (i, phis, following):
             b_now = w.at(b, builder.load(builder.gep(offsets, [i]), typ=_INT64))
-            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                value = w.splat(w.load_one(w.at(phis[-1], r)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following.append(w.at(phis[-1], packed_rows))
         for r in range(rows):
             row = w.at(c, builder.mul(c_row, w.number(r)))
             for j in range(vectors):
-                w.store(following[r * vectors + j], w.at(row, j * _WIDTH))
+                w.store(following[r * vectors + j], w.at(row, j * w.width))
 
     return vector_intrinsic(
-        "offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile."
+        "offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile.", dtype
     )
 
 
-def make_pair_tile(rows: int, *, packed_rows: int) -> Any:
+def make_pair_tile(rows: int, dtype: str = "float32", *, packed_rows: int) -> Any:
     """An intrinsic that computes one tile of C = A B + bias, two vectors wide, the rows of B found through a table.
 
     tile((k, a, offsets, b0, b1, bias, c0, c1, c_row, m)):
@@ -262,12 +262,12 @@ def make_pair_tile(rows: int, *, packed_rows: int) -> Any:
         builder = w.builder
         a, b0, b1, bias, c0, c1 = (w.pointer(address) for address in (a, b0, b1, bias, c0, c1))
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
-        starts = [w.splat(builder.load(w.at(bias, r), typ=_FLOAT)) for r in range(rows)]
+        starts = [w.splat(w.load_one(w.at(bias, r))) for r in range(rows)]
         with w.counted(k, [start for start in starts for _ in range(2)] + [a]) as (i, phis, following):
             offset = builder.load(builder.gep(offsets, [i]), typ=_INT64)
             b_vectors = [w.load(w.at(b0, offset)), w.load(w.at(b1, offset))]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                value = w.splat(w.load_one(w.at(phis[-1], r)))
                 following += [w.multiply_add(value, b_vectors[j], phis[2 * r + j]) for j in range(2)]
             following.append(w.at(phis[-1], packed_rows))
 
@@ -285,10 +285,12 @@ def make_pair_tile(rows: int, *, packed_rows: int) -> Any:
                     with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
                         write(r)
 
-    return vector_intrinsic("pair_tile", 10, generate, "One tile of a product with B in a table; see make_pair_tile.")
+    return vector_intrinsic(
+        "pair_tile", 10, generate, "One tile of a product with B in a table; see make_pair_tile.", dtype
+    )
 
 
-def make_dots(rows: int, columns: int) -> Any:
+def make_dots(rows: int, columns: int, dtype: str = "float32") -> Any:
     """An intrinsic that adds rows x columns dot products of contiguous vectors to sums in memory.
 
     dots((k, a, a_row, b_offsets, b, c, c_row, m, n)):
@@ -304,9 +306,9 @@ def make_dots(rows: int, columns: int) -> Any:
         offsets = builder.inttoptr(b_offsets, _INT64.as_pointer())
         a_starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
         b_starts = [w.at(b, builder.load(builder.gep(offsets, [w.number(j)]), typ=_INT64)) for j in range(columns)]
-        rounds = builder.sdiv(k, w.number(_WIDTH))
-        with w.counted(rounds, [_ZEROS] * (rows * columns)) as (i, phis, following):
-            at = builder.mul(i, w.number(_WIDTH))
+        rounds = builder.sdiv(k, w.number(w.width))
+        with w.counted(rounds, [w.zeros] * (rows * columns)) as (i, phis, following):
+            at = builder.mul(i, w.number(w.width))
             b_vectors = [w.load(w.at(start, at)) for start in b_starts]
             for r in range(rows):
                 value = w.load(w.at(a_starts[r], at))
@@ -318,7 +320,7 @@ def make_dots(rows: int, columns: int) -> Any:
                 )
                 with builder.if_then(wanted):
                     place = w.at(w.at(c, builder.mul(c_row, w.number(r))), j)
-                    value = builder.fadd(builder.load(place, typ=_FLOAT), w.total(following[r * columns + j]))
+                    value = builder.fadd(w.load_one(place), w.total(following[r * columns + j]))
                     builder.store(value, place)
 
-    return vector_intrinsic("dots", 9, generate, "A tile of dot products; see make_dots.")
+    return vector_intrinsic("dots", 9, generate, "A tile of dot products; see make_dots.", dtype)

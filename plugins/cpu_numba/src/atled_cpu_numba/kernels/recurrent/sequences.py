@@ -316,8 +316,8 @@ def prepare(call: Call) -> Prepared:
     parts = fitting_shares(share_count(work_us, max(1, batch // _SHARE_ROWS)), share_bytes)
     words = filled(
         family.block,
-        pack=PACK.address(),
-        multiply=MULTIPLY_ROWS.address(),
+        pack=PACK["float32"].address(),
+        multiply=MULTIPLY_ROWS["float32"].address(),
         steps=steps,
         batch=batch,
         depth=depth,

@@ -1,4 +1,4 @@
-"""numba intrinsics that work on whole float32 vectors, and what they are made of: transposition and copies here.
+"""numba intrinsics that work on whole vectors of floats, and what they are made of: transposition and copies here.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 Addresses are int64 in bytes, strides and counts are int64 in elements.
@@ -14,35 +14,48 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 
-_WIDTH = host_lanes().vector
-
-_FLOAT = ir.FloatType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _BIT = ir.IntType(1)
 _BYTES = ir.IntType(8).as_pointer()
-_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
-_MASK = ir.VectorType(_BIT, _WIDTH)
-_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
-_LANE_NUMBERS = ir.VectorType(_INT32, _WIDTH)
+_FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
+_CODES = {"float32": "f32", "float64": "f64"}  # in names of LLVM's functions
 
 # Reductions at the end of a tile may add in any order.
 _REASSOCIATE = ("reassoc", "nsz", "contract")
 
 
 class Writer:
-    """The few vector instructions that the intrinsics are made of; `builder` is llvmlite's."""
+    """The few vector instructions that the intrinsics are made of; `builder` is llvmlite's.
 
-    def __init__(self, builder: Any) -> None:
+    width: lanes of a vector.  size: bytes of a float.  float, vector: LLVM's types.  code: of a vector, in the names of
+    LLVM's functions.  zeros: a vector of them.
+    """
+
+    def __init__(self, builder: Any, dtype: str = "float32") -> None:
         self.builder = builder
+        self.width, self.size, self.float = lanes_of(dtype).vector, SIZES[dtype], _FLOATS[dtype]
+        self.vector = ir.VectorType(self.float, self.width)
+        self.code = f"v{self.width}{_CODES[dtype]}"
+        self.zeros = self.constant(0.0)
+        self._mask = ir.VectorType(_BIT, self.width)
+        self._lane_numbers = ir.VectorType(_INT32, self.width)
+
+    def constant(self, value: float) -> Any:
+        """A vector of equal numbers."""
+        return ir.Constant(self.vector, [value] * self.width)
+
+    def load_one(self, pointer: Any) -> Any:
+        """The number at `pointer`."""
+        return self.builder.load(pointer, typ=self.float)
 
     def number(self, value: int) -> Any:
         return ir.Constant(_INT64, value)
 
     def pointer(self, address: Any) -> Any:
-        return self.builder.inttoptr(address, _FLOAT.as_pointer())
+        return self.builder.inttoptr(address, self.float.as_pointer())
 
     def at(self, pointer: Any, offset: Any) -> Any:
         """`pointer` moved by `offset` elements."""
@@ -51,45 +64,49 @@ class Writer:
         return self.builder.gep(pointer, [offset])
 
     def load(self, pointer: Any) -> Any:
-        return self.builder.load(self.builder.bitcast(pointer, _VECTOR.as_pointer()), align=4, typ=_VECTOR)
+        return self.builder.load(
+            self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.size, typ=self.vector
+        )
 
     def store(self, value: Any, pointer: Any) -> None:
-        self.builder.store(value, self.builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+        self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.size)
 
     def stream(self, value: Any, pointer: Any) -> None:
         """Store past the caches; `pointer` must be a multiple of the vector's bytes."""
-        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
-        instruction = self.builder.store(value, place, align=4 * _WIDTH)
+        place = self.builder.bitcast(pointer, self.vector.as_pointer())
+        instruction = self.builder.store(value, place, align=self.size * self.width)
         instruction.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(_INT32, 1)]))
 
-    def splat(self, value: Any, vector: Any = _VECTOR) -> Any:
+    def splat(self, value: Any, vector: Any = None) -> Any:
         """A vector of equal elements."""
-        undefined = ir.Constant(vector, ir.Undefined)
+        undefined = ir.Constant(vector or self.vector, ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(_INT32, 0))
-        return self.builder.shuffle_vector(first, undefined, ir.Constant(_LANE_NUMBERS, [0] * _WIDTH))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(self._lane_numbers, [0] * self.width))
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         """a * b + c, rounded once where the processor has an instruction for it; elsewhere that would be calls."""
-        return self.builder.call(self.declare(f"llvm.fmuladd.v{_WIDTH}f32", _VECTOR, [_VECTOR] * 3), [a, b, c])
+        return self.builder.call(self.declare(f"llvm.fmuladd.{self.code}", self.vector, [self.vector] * 3), [a, b, c])
 
     def first_lanes(self, count: Any) -> Any:
         """The mask of the lanes below `count`, an int64 of any sign."""
-        limit = self.splat(self.builder.trunc(count, _INT32), _LANE_NUMBERS)
-        lanes = ir.Constant(_LANE_NUMBERS, list(range(_WIDTH)))
+        limit = self.splat(self.builder.trunc(count, _INT32), self._lane_numbers)
+        lanes = ir.Constant(self._lane_numbers, list(range(self.width)))
         return self.builder.icmp_signed("<", lanes, limit)
 
-    def load_masked(self, pointer: Any, mask: Any, otherwise: Any = _ZEROS) -> Any:
-        """The lanes of `mask`, those of `otherwise` elsewhere; nothing is read there."""
-        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
-        kind = [_VECTOR.as_pointer(), _INT32, _MASK, _VECTOR]
-        function = self.declare(f"llvm.masked.load.v{_WIDTH}f32.p0", _VECTOR, kind)
-        return self.builder.call(function, [place, ir.Constant(_INT32, 4), mask, otherwise])
+    def load_masked(self, pointer: Any, mask: Any, otherwise: Any = None) -> Any:
+        """The lanes of `mask`, those of `otherwise`, or 0, elsewhere; nothing is read there."""
+        place = self.builder.bitcast(pointer, self.vector.as_pointer())
+        kind = [self.vector.as_pointer(), _INT32, self._mask, self.vector]
+        function = self.declare(f"llvm.masked.load.{self.code}.p0", self.vector, kind)
+        return self.builder.call(
+            function, [place, ir.Constant(_INT32, self.size), mask, self.zeros if otherwise is None else otherwise]
+        )
 
     def store_masked(self, value: Any, pointer: Any, mask: Any) -> None:
-        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
-        kind = [_VECTOR, _VECTOR.as_pointer(), _INT32, _MASK]
-        function = self.declare(f"llvm.masked.store.v{_WIDTH}f32.p0", ir.VoidType(), kind)
-        self.builder.call(function, [value, place, ir.Constant(_INT32, 4), mask])
+        place = self.builder.bitcast(pointer, self.vector.as_pointer())
+        kind = [self.vector, self.vector.as_pointer(), _INT32, self._mask]
+        function = self.declare(f"llvm.masked.store.{self.code}.p0", ir.VoidType(), kind)
+        self.builder.call(function, [value, place, ir.Constant(_INT32, self.size), mask])
 
     def prefetch(self, pointer: Any) -> None:
         """Ask for the line at `pointer`, which may lie outside of any array, in the level-2 cache."""
@@ -113,18 +130,20 @@ class Writer:
         start = 0
         while start < count:
             width = 1 << (count - start).bit_length() - 1
-            kind = ir.VectorType(_FLOAT, width)
+            kind = ir.VectorType(self.float, width)
             lanes = ir.Constant(ir.VectorType(_INT32, width), list(range(start, start + width)))
-            part = self.builder.shuffle_vector(value, ir.Constant(_VECTOR, ir.Undefined), lanes)
+            part = self.builder.shuffle_vector(value, ir.Constant(self.vector, ir.Undefined), lanes)
             x = self.builder.bitcast(self.at(added, start), kind.as_pointer())
             y = self.builder.bitcast(self.at(target, start), kind.as_pointer())
-            self.builder.store(self.builder.fadd(part, self.builder.load(x, align=4, typ=kind)), y, align=4)
+            self.builder.store(
+                self.builder.fadd(part, self.builder.load(x, align=self.size, typ=kind)), y, align=self.size
+            )
             start += width
 
     def total(self, value: Any) -> Any:
         """Sum of the lanes."""
-        function = self.declare(f"llvm.vector.reduce.fadd.v{_WIDTH}f32", _FLOAT, [_FLOAT, _VECTOR])
-        return self.builder.call(function, [ir.Constant(_FLOAT, 0.0), value], fastmath=_REASSOCIATE)
+        function = self.declare(f"llvm.vector.reduce.fadd.{self.code}", self.float, [self.float, self.vector])
+        return self.builder.call(function, [ir.Constant(self.float, 0.0), value], fastmath=_REASSOCIATE)
 
     def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
         module = self.builder.module
@@ -161,14 +180,19 @@ class Writer:
         following[:] = phis
 
 
-def vector_intrinsic(name: str, argument_count: int, generate: Callable[..., None], doc: str) -> Any:
-    """A numba intrinsic of `argument_count` int64 that returns nothing; generate(writer, *arguments) writes it."""
+def vector_intrinsic(
+    name: str, argument_count: int, generate: Callable[..., None], doc: str, dtype: str = "float32"
+) -> Any:
+    """A numba intrinsic of `argument_count` int64 that returns nothing; generate(writer, *arguments) writes it.
+
+    dtype: of the floats that the writer knows, "float32" or "float64".
+    """
 
     def typing(typing_context, arguments):
         signature = types.void(types.Tuple([types.int64] * argument_count))
 
         def code(context, builder, signature, values):
-            generate(Writer(builder), *(builder.extract_value(values[0], i) for i in range(argument_count)))
+            generate(Writer(builder, dtype), *(builder.extract_value(values[0], i) for i in range(argument_count)))
             return context.get_dummy_value()
 
         return signature, code
@@ -180,12 +204,13 @@ def vector_intrinsic(name: str, argument_count: int, generate: Callable[..., Non
 
 def transpose_registers(w: Writer, rows: list[Any]) -> None:
     """Transpose, in place, a square of as many vectors as they have lanes."""
-    builder = w.builder
-    step = _WIDTH // 2
+    builder, width = w.builder, w.width
+    numbers = ir.VectorType(_INT32, width)
+    step = width // 2
     while step:  # exchange halves, then quarters, ...: the transposition of a matrix of 2 x 2 blocks, recursively
-        low = ir.Constant(_LANE_NUMBERS, [i if not i & step else _WIDTH + i - step for i in range(_WIDTH)])
-        high = ir.Constant(_LANE_NUMBERS, [i + step if not i & step else _WIDTH + i for i in range(_WIDTH)])
-        for r in range(_WIDTH):
+        low = ir.Constant(numbers, [i if not i & step else width + i - step for i in range(width)])
+        high = ir.Constant(numbers, [i + step if not i & step else width + i for i in range(width)])
+        for r in range(width):
             if not r & step:
                 a, b = rows[r], rows[r + step]
                 rows[r] = builder.shuffle_vector(a, b, low)
@@ -198,35 +223,33 @@ def _generate_transpose(w, source, source_row, row_count, target, target_row):
     source, target = w.pointer(source), w.pointer(target)
     last = builder.sub(row_count, w.number(1))
     rows = []
-    for r in range(_WIDTH):
+    for r in range(w.width):
         inside = builder.select(builder.icmp_signed("<", w.number(r), row_count), w.number(r), last)
         rows.append(w.load(w.at(source, builder.mul(source_row, inside))))
     transpose_registers(w, rows)
-    for c in range(_WIDTH):
+    for c in range(w.width):
         w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
 
 
-transpose_block = vector_intrinsic(
-    "transpose_block",
-    5,
-    _generate_transpose,
-    """transpose_block((source, source_row, row_count, target, target_row)): a square block, one vector wide.
+def make_transpose_block(dtype: str) -> Any:
+    """An intrinsic that transposes a square block, one vector wide.
 
+    transpose_block((source, source_row, row_count, target, target_row)):
     target[c * target_row + r] = source[r * source_row + c]. Rows from row_count >= 1 on are not read; the last one is
     repeated in their place. Stores ascend in c, so rows of the target may overlap: the later one stays.
-    """,
-)
+    """
+    return vector_intrinsic("transpose_block", 5, _generate_transpose, "See make_transpose_block.", dtype)
 
 
-def make_copy(count: int) -> Any:
-    """An intrinsic copy((source, target)) that copies `count` float32."""
+def make_copy(count: int, dtype: str = "float32") -> Any:
+    """An intrinsic copy((source, target)) that copies `count` floats."""
 
     def generate(w, source, target):
-        kind = ir.VectorType(_FLOAT, count)  # LLVM splits it into registers
-        values = w.builder.load(w.builder.inttoptr(source, kind.as_pointer()), align=4, typ=kind)
-        w.builder.store(values, w.builder.inttoptr(target, kind.as_pointer()), align=4)
+        kind = ir.VectorType(w.float, count)  # LLVM splits it into registers
+        values = w.builder.load(w.builder.inttoptr(source, kind.as_pointer()), align=w.size, typ=kind)
+        w.builder.store(values, w.builder.inttoptr(target, kind.as_pointer()), align=w.size)
 
-    return vector_intrinsic("copy", 2, generate, f"Copy {count} float32.")
+    return vector_intrinsic("copy", 2, generate, f"Copy {count} floats.", dtype)
 
 
 def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, increments=None):
@@ -235,15 +258,15 @@ def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, 
 
     def copy_part(x, y, at, width, added):
         """`width` elements from `at` on."""
-        kind = _FLOAT if width == 1 else ir.VectorType(_FLOAT, width)
-        value = builder.load(builder.bitcast(w.at(x, at), kind.as_pointer()), align=4, typ=kind)
+        kind = w.float if width == 1 else ir.VectorType(w.float, width)
+        value = builder.load(builder.bitcast(w.at(x, at), kind.as_pointer()), align=w.size, typ=kind)
         if added is not None:
             if width > 1:
                 first_lanes = ir.Constant(ir.VectorType(_INT32, width), [0] * width)
                 added = builder.insert_element(ir.Constant(kind, ir.Undefined), added, ir.Constant(_INT32, 0))
                 added = builder.shuffle_vector(added, ir.Constant(kind, ir.Undefined), first_lanes)
             value = builder.fadd(value, added)
-        builder.store(value, builder.bitcast(w.at(y, at), kind.as_pointer()), align=4)
+        builder.store(value, builder.bitcast(w.at(y, at), kind.as_pointer()), align=w.size)
 
     def copy_all(width):
         """All rows, whose `count` is at least `width` and, below a whole vector, less than twice that."""
@@ -251,8 +274,8 @@ def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, 
         with w.counted(rows, [source, target]) as (row, (x, y), following):
             added = None
             if increments is not None:
-                added = builder.load(w.at(w.pointer(increments), row), typ=_FLOAT)
-            if width == _WIDTH:
+                added = builder.load(w.at(w.pointer(increments), row), typ=w.float)
+            if width == w.width:
                 with w.counted(builder.sdiv(last, w.number(width)), []) as (i, _, _following):
                     copy_part(x, y, builder.mul(i, w.number(width)), width, added)
                 copy_part(x, y, builder.mul(builder.sdiv(last, w.number(width)), w.number(width)), width, added)
@@ -273,25 +296,26 @@ def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, 
             with narrow:
                 choose_width(width // 2)
 
-    choose_width(_WIDTH)
+    choose_width(w.width)
 
 
-copy_rows = vector_intrinsic(
-    "copy_rows",
-    6,
-    _generate_copy_rows,
-    """copy_rows((source, source_row, target, target_row, rows, count)): `rows` rows of `count` elements.
+def make_copy_rows(dtype: str) -> Any:
+    """An intrinsic copy_rows((source, source_row, target, target_row, rows, count)): `rows` rows of `count` elements.
 
     Made for many short rows. source_row, target_row: from row to row.
-    """,
-)
+    """
+    return vector_intrinsic("copy_rows", 6, _generate_copy_rows, "See make_copy_rows.", dtype)
 
-copy_rows_plus = vector_intrinsic(
-    "copy_rows_plus",
-    7,
-    _generate_copy_rows,
-    """copy_rows_plus((source, source_row, target, target_row, rows, count, increments)): see `copy_rows`.
 
-    increments: address of what is added to the elements of each row.
-    """,
+def make_copy_rows_plus(dtype: str) -> Any:
+    """An intrinsic copy_rows_plus((source, source_row, target, target_row, rows, count, increments)).
+
+    As that of `make_copy_rows`; increments: address of what is added to the elements of each row.
+    """
+    return vector_intrinsic("copy_rows_plus", 7, _generate_copy_rows, "See make_copy_rows_plus.", dtype)
+
+
+# Those of float32.
+transpose_block, copy_rows, copy_rows_plus = (
+    make("float32") for make in (make_transpose_block, make_copy_rows, make_copy_rows_plus)
 )
