@@ -10,7 +10,7 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.compiling.specialization import NeedsValueError, Specialization
-from atled.keras_backend.expressions.expression import Expression, in_order
+from atled.keras_backend.expressions.expression import Expression, advances_of, in_order
 from atled.keras_backend.expressions.leaves import Variable
 from atled.keyed import NdArray
 
@@ -42,10 +42,8 @@ class Function:
         self._is_single = isinstance(outputs, Expression)
         self._outputs: list[Expression] = [outputs] if self._is_single else list(outputs or [])
         self._updates = dict(updates)
-        reached = in_order([*self._outputs, *self._updates.values()], set(inputs))
-        for each in reached:
-            if isinstance(each, Variable) and each.next is not None:
-                self._updates.setdefault(each, each.next)
+        self._reached = in_order([*self._outputs, *self._updates.values()], set(inputs))
+        self._updates = {**advances_of(self._reached), **self._updates}
         self._known: OrderedDict[Any, Any] = OrderedDict()
 
     def __call__(self, *args: Any) -> Any:
@@ -66,7 +64,7 @@ class Function:
             try:
                 return self._described(arrays, known)
             except NeedsValueError as error:
-                stage = Specialization(known)
+                stage = Specialization(known, self._reached)
                 for each, array in zip(self._inputs, arrays, strict=True):
                     stage.input(each, NdArray.from_numpy_array(array))
                 stage.add([error.expression])
@@ -76,7 +74,7 @@ class Function:
     def _described(
         self, arrays: Sequence[np.ndarray], known: Mapping[Expression, np.ndarray]
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-        made = Specialization(known)
+        made = Specialization(known, self._reached)
         d = made.description
         leaves = [
             made.input(each, NdArray.from_numpy_array(array)) for each, array in zip(self._inputs, arrays, strict=True)

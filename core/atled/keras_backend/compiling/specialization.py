@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,27 +23,37 @@ class Value(NamedTuple):
 
     desc: its shape and dtype.  number: the value of the description; -1 while none is needed.
     known: its elements, where nothing has to run for them.
+    parts: the values of which it consists, where it has several.
     """
 
     desc: ArrayDesc
     number: int = -1
     known: np.ndarray | None = None
+    parts: tuple[Value, ...] = ()
 
 
 class NeedsValueError(Exception):
-    """Sizes depend on a value that only a run knows: `expression`, which has to be computed first."""
+    """Sizes depend on a value that only a run knows: `expression`, which has to be computed first.
 
-    def __init__(self, expression: Expression) -> None:
+    kept: what the run that computes it may give as well, for the next one to begin with.
+    """
+
+    def __init__(self, expression: Expression, kept: Sequence[Expression] = ()) -> None:
         super().__init__(f"the value of {expression!r}")
         self.expression = expression
+        self.kept = kept
 
 
 class Specialization:
     """Describes expressions, each once, and those that depend on nothing but sizes and constants not at all."""
 
-    def __init__(self, known: Mapping[Expression, np.ndarray]) -> None:
-        """known: values of expressions that were computed before, because sizes depend on them."""
+    def __init__(self, known: Mapping[Expression, np.ndarray], reached: Sequence[Expression] = ()) -> None:
+        """known: values of expressions that were computed before, because sizes depend on them.
+
+        reached: all expressions that the function computes, for those that ask who reads them.
+        """
         self.description = Description()
+        self.reached = reached
         self._values: dict[Expression, Value] = {}
         self._constants: dict[int, int] = {}  # by identity of what is known, its leaf
         for expression, value in known.items():
@@ -70,6 +81,24 @@ class Specialization:
             made = self.description.leaf(NdArray.from_numpy_array(value.known))
             value = self._values[expression] = value._replace(number=made)
         return value.number
+
+    def found(self, expression: Expression) -> Value | None:
+        """That of an expression, if it is there by now."""
+        return self._values.get(expression)
+
+    @contextlib.contextmanager
+    def scope(self, values: Mapping[Expression, Value], hidden: Container[Expression] = ()) -> Iterator[None]:
+        """The step of a loop or a side of a branch: what is described there is not there behind it.
+
+        values: of expressions that mean something within it only.
+        hidden: what is described anew within it although it is described outside.
+        """
+        outer = self._values
+        self._values = {each: value for each, value in outer.items() if each not in hidden} | dict(values)
+        try:
+            yield
+        finally:
+            self._values = outer
 
     def size(self, given: Any) -> int:
         """A size, bound or count: a number, or an expression that is known; else NeedsValueError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from atled.keras_backend.expressions.operators import Operators
 
 if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value
+    from atled.keras_backend.expressions.leaves import Variable
 
 _ATLED = str(Path(__file__).parents[2])
 
@@ -42,6 +43,16 @@ class Expression(Operators):
         """The expressions that it is computed from."""
         return ()
 
+    @property
+    def advances(self) -> Mapping[Variable, Expression]:
+        """What each function that computes it assigns to variables, such as the rows of a random generator."""
+        return {}
+
+    @property
+    def anchors(self) -> Sequence[Expression]:
+        """What a gradient is with respect to: the way from there to what is differentiated is described beside it."""
+        return ()
+
     def described(self, into: Specialization) -> Value:
         """Its value in a description, once those of `needed` are there."""
         raise NotImplementedError(type(self).__name__)
@@ -57,6 +68,14 @@ def _line() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_ATLED):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def advances_of(reached: Iterable[Expression]) -> dict[Variable, Expression]:
+    """What a function assigns that computes expressions, each of which is behind what it needs."""
+    found: dict[Variable, Expression] = {}
+    for each in reached:
+        found.update(each.advances)  # a loop goes on from where a variable begins, so its last value counts
+    return found
 
 
 def in_order(wanted: Iterable[Expression], known: Any = ()) -> list[Expression]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,11 @@ class Variable(Expression):
     def get_value(self) -> np.ndarray:
         """A copy of its values."""
         return self.array.data.copy()
+
+    @property
+    def advances(self) -> Mapping[Variable, Expression]:
+        """Its own next value, if it has one."""
+        return {} if self.next is None else {self: self.next}
 
     def described(self, into: Specialization) -> Value:
         """Its array."""
