@@ -81,7 +81,7 @@ class Finder(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         """The spec of a foreign module; None for a module that is none of ours; ImportError for one that is missing."""
         library = self.library
-        if fullname.partition(".")[0] not in library.foreign:
+        if not library.owns(fullname):
             return None
         if fullname in library.foreign or self._is_extension(fullname) or library.has(fullname):
             return ModuleSpec(fullname, self, is_package=True)
@@ -102,7 +102,7 @@ class Finder(MetaPathFinder, Loader):
         origin = library.modules[name]
         module = importlib.import_module(origin)
         hidden: dict[str, Any] = {"__doc__": module.__doc__}
-        if name == library.name:
+        if name == library.name and library.version:
             hidden["__version__"] = library.version
         for foreign, holder in library.elsewhere.items():
             parent, _, attribute = foreign.rpartition(".")

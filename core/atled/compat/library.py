@@ -18,9 +18,9 @@ class Library:
 
     Attributes:
         title: the library, in prose.
-        name: its package.
+        name: its package, or the one package of it that is taken over ("keras.backend").
         drop_in: the module of atled that takes its names over.
-        version: what its `__version__` says: the release whose API atled has.
+        version: what its `__version__` says: the release whose API atled has; "" for a library without one.
         modules: the library's modules, and those of atled that hold the same. One that this atled does not have yet may
             be among them.
         absent: modules, and attributes of modules, that atled leaves out on purpose: what is missing, and what to do.
@@ -43,6 +43,16 @@ class Library:
     def foreign(self) -> tuple[str, ...]:
         """The packages whose names are taken over."""
         return (self.name, self.extensions) if self.extensions else (self.name,)
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The packages that its package is in, outermost first; they stay those that are installed."""
+        parts = self.name.split(".")
+        return tuple(".".join(parts[:count]) for count in range(1, len(parts)))
+
+    def owns(self, fullname: str) -> bool:
+        """Whether a module is one of the packages that are taken over, or in one."""
+        return any(fullname == each or fullname.startswith(f"{each}.") for each in self.foreign)
 
     @cached_property
     def packages(self) -> frozenset[str]:
