@@ -102,7 +102,9 @@ class _Writer:
 
     def text(self, node: Expr) -> str:
         if isinstance(node, Number):
-            return "_np.inf" if math.isinf(node.value) else repr(node.value)
+            if math.isinf(node.value):
+                return "_np.inf" if node.value > 0 else "(-_np.inf)"
+            return repr(node.value)
         return node.id if isinstance(node, Name) else self.texts[node]
 
     def real(self, node: Expr) -> str:

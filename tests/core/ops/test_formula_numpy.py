@@ -85,6 +85,11 @@ def test_infinities_and_nan_come_and_go_without_warnings():
     assert np.isnan(y[0]) and y[2] == np.inf
 
 
+def test_the_negative_infinity_of_a_formula_keeps_its_sign():
+    (y,) = compile_numpy(Program(("x",), (), (("y", "where(x < 0, -inf, inf)"),)))(np.array([-1.0, 1.0]))
+    np.testing.assert_array_equal(y, [-np.inf, np.inf])
+
+
 def test_sigmoid_keeps_its_digits_in_both_tails():
     (y,) = compile_numpy(Program(("x",), (), (("y", "sigmoid(x)"),)))(np.array([-700.0, -40.0, 40.0, 800.0]))
     np.testing.assert_allclose(y, [math.exp(-700), math.exp(-40) / (1 + math.exp(-40)), 1.0, 1.0], rtol=1e-15)
