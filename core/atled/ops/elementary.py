@@ -34,6 +34,21 @@ define(
             doc="Square root, NaN below 0; the gradient is infinite at 0.", data={"x": within(0.3, 3.0)}, brief=True,
         ),
         Row(
+            "SqrtClipped", "", "sqrt(maximum(x, 0))", {"x": "where(x < 0, 0, 0.5 * gy / y)"},
+            doc="Square root of what is above 0, 0 below; the gradient is 0 below 0 and infinite at 0.",
+            data={"x": away(0.0)}, brief=True,
+        ),
+        Row(
+            "LogDiffExp", "",
+            "where(low == high and high < inf, -inf, high + log(-expm1(low - high)))",
+            {
+                "low": "-gy * exp(low - high) / abs(expm1(low - high))",
+                "high": "gy / abs(expm1(low - high))",
+            },
+            doc="log(exp(high) - exp(low)) without overflow: -inf where they are equal, NaN where low is above high.",
+            data={"low": within(-2.0, -0.5), "high": within(0.5, 2.0)}, brief=True,
+        ),
+        Row(
             "Abs", "abs", "abs(x)", {"x": "where(x >= 0, gy, -gy)"},
             doc="Absolute value; slope 1 at 0.", data={"x": away(0.0)},
         ),

@@ -195,6 +195,48 @@ class Prod(Reduction):
         return _reduction_samples(_factors, empty=True)
 
 
+class Product(Prod):
+    """Product over axes, as `Prod`, with a gradient that is right where elements are 0: the product of the others.
+
+    Gradients of the gradient are NaN there.
+
+    Args:
+        x: (...) float.
+        axes: the axis or axes to multiply over, negative ones counted from the end; None: all of them, (): none.
+        keep_dims: whether the reduced axes stay, with size 1.
+
+    Returns:
+        y: (...) float; shape of x without the reduced axes, or with 1 in their place; () for a full reduction.
+
+    Raises:
+        ValueError: an axis is out of range or named twice.
+    """
+
+    function = ""
+
+    def gradient(self, g: GradientCall, x: IRValue, *, axes: tuple[int, ...], keep_dims: bool) -> Sequence[IRValue]:
+        if not x.size:
+            return (x,)
+        order = [*(axis for axis in range(x.ndim) if axis not in axes), *axes]
+        shape = tuple(x.shape[axis] for axis in order)
+        last = len(_dropped(x.shape, axes))
+        rows = g.reshape(g.op("Transpose", x, axes=order), (*shape[:last], _reduced_count(x.shape, axes)))
+        before = g.op("CumProd", rows, axis=last, exclusive=True)
+        behind = g.op("CumProd", rows, axis=last, exclusive=True, reverse=True)
+        others = before * behind * g.reshape(g.gy, (*shape[:last], 1))
+        return (g.op("Transpose", g.reshape(others, shape), axes=tuple(np.argsort(order))),)
+
+    def samples(self) -> Sequence[Sample]:
+        return (
+            Sample(_factors((2, 3, 4)), axes=1),
+            Sample(_factors((2, 3, 4, 5)), axes=(0, 2), keep_dims=True),
+            Sample(_factors((3, 4))),
+            Sample(_factors(())),
+            Sample(_factors((0, 3)), axes=0),
+            Sample(_factors((3, 4)), axes=()),
+        )
+
+
 class Extremum(Reduction, abstract=True):
     """What Max and Min share: the place of the extremum as an auxiliary output, and a gradient that goes there."""
 

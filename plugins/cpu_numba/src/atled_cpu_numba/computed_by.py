@@ -77,6 +77,8 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.shifting": ("Shift", "ShiftGrad"),
     "kernels.slicing": ("Slice", "SliceGrad"),
     "kernels.random.random_state": ("Dropout", "Rand", "Randint", "Randn"),
+    "kernels.random.outcomes": ("ChoiceIndices", "MultinomialCounts"),
+    "kernels.random.streams": ("MRGUniform",),
     "kernels.suppression": ("NmsDetection2d",),
     "kernels.taking": ("Take", "TakeGrad"),
     "kernels.transposition": ("Transpose",),

@@ -29,6 +29,7 @@ _NAMES = (
     "single_formulas",
     "softmax",
     "sorting",
+    "streams",
     "taking",
 )
 

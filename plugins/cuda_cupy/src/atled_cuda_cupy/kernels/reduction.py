@@ -22,13 +22,14 @@ _OPERATIONS = {
     "ReduceSum": "SUM",
     "ReduceMean": "SUM",
     "Prod": "PRODUCT",
+    "Product": "PRODUCT",
     "Max": "MAXIMUM",
     "Min": "MINIMUM",
     "MaxTies": "MAXIMUM",
     "MinTies": "MINIMUM",
     "LogSumExp": "LOG_SUM_EXP",
 }
-_WHOLE = ("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies", "Prod", "Sum")
+_WHOLE = ("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies", "Prod", "Product", "Sum")
 _TRUTHS = {"Any": "ANY", "All": "ALL"}
 _WORTH_A_LAUNCH = 4  # parts; fewer take no longer one after the other than a second launch does
 _MEANS = ("Mean", "ReduceMean")
