@@ -49,7 +49,18 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["CallMade", "Calls", "Description", "Generations", "LoopValues", "NdArray", "Pattern", "View", "outcome"]
+__all__ = [
+    "CallMade",
+    "Calls",
+    "Description",
+    "Generations",
+    "LoopValues",
+    "NdArray",
+    "Pattern",
+    "Runner",
+    "View",
+    "outcome",
+]
 
 _INTS = frozenset((int,))
 
@@ -189,6 +200,15 @@ class Description:
         else:
             entries.append((op, inputs))
         return len(entries) - 1
+
+    def apart(self, call: int) -> int:
+        """Have the result of a call that was just described be a value of its own, also where an equal call is there.
+
+        For gradients with respect to one of two values that are equal.
+        """
+        op, operands, *attributes = self._entries[call]
+        self._entries[call] = (op, operands, *(attributes or [()]), True)
+        return call
 
     @property
     def entries(self) -> list[Any]:
@@ -530,6 +550,50 @@ class Pattern:
         made.run()
         if made._program is not program:
             self._found = made._program, made._table, made._codes, made._count
+        return made
+
+
+class Runner:
+    """A description without its arrays, to be run on others like these; several threads may run it at once.
+
+    of: without views. It is not kept, nor are its arrays.
+    """
+
+    __slots__ = ("_context", "_entries", "_floats", "_found", "_leaves")
+
+    def __init__(self, of: Description) -> None:
+        assert not of._begins, "whole arrays only"
+        self._context = of._context
+        self._entries = of._entries.copy()
+        self._floats = of._floats.copy()
+        self._leaves = list(of._leaves.values())
+        # The program, the table and the codes for which it was found; in one, as threads read it at the same time.
+        self._found: tuple[Any, object, list[int]] = None, None, []
+
+    def run(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
+        """Run it, see `Description.run`.
+
+        cells: of arrays with the shapes of its own, in the order in which it named these first; no two the same one.
+        """
+        program, table, codes = self._found
+        if (
+            program is None
+            or here().arrays is not table
+            or RECORDERS
+            or codes != [cell.code if cell.pending is None else -1 for cell in cells]
+        ):
+            made = self.on(cells)
+            results = made.run()
+            self._found = made._program, made._table, made._codes
+            return results
+        found: list[NdArray] = program.run(cells, (), self._floats)
+        return found
+
+    def on(self, cells: Sequence[ArrayCell]) -> Description:
+        """The description, on these arrays."""
+        made = Description(self._context)
+        made._leaves = dict(zip(cells, self._leaves, strict=True))
+        made._entries, made._floats = self._entries.copy(), self._floats.copy()
         return made
 
 

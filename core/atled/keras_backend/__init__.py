@@ -5,6 +5,9 @@ from __future__ import annotations
 from atled.keras_backend.compiling.function import function as function
 from atled.keras_backend.functions.elementwise import exp as exp
 from atled.keras_backend.functions.elementwise import sigmoid as sigmoid
+from atled.keras_backend.functions.graph import gradients as gradients
+from atled.keras_backend.functions.graph import ifelse as ifelse
+from atled.keras_backend.functions.graph import stop_gradient as stop_gradient
 from atled.keras_backend.functions.reduction import sum as sum
 from atled.keras_backend.functions.variables import placeholder as placeholder
 from atled.keras_backend.functions.variables import variable as variable

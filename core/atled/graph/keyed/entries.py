@@ -24,7 +24,8 @@ HELD, SHOWN = -12, -13
 """What an entry begins with: one of these, an op, or, where a leaf is a whole array, the sizes of that."""
 
 Entry = tuple[Any, ...]
-"""`(op, operands)`, for a call with attributes `(op, operands, attributes)`; the shape of a leaf; or one of
+"""`(op, operands)`, for a call with attributes `(op, operands, attributes)`, for one that is not to be one with equal
+calls `(op, operands, attributes, True)`; the shape of a leaf; or one of
 
     (VIEW, leaf, shape, strides, offset), (NUMBER, float), (NUMBER, int, bits), (NUMBER, int, value, leaf of it),
     (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values, error or None)
@@ -292,6 +293,8 @@ class Described:
     def _called_once(self, entry: Entry) -> Sequence[IRValue]:
         """The values of a call, those of an equal one before it in the same body where there is one."""
         spec = spec_of(entry[0])
+        if len(entry) > 3:
+            return self._called(*entry[:3])
         about = entry[2] if len(entry) > 2 else ()
         if (
             spec.random

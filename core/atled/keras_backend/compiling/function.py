@@ -2,92 +2,118 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from atled.errors import four_parts
-from atled.keras_backend.compiling.specialization import NeedsValueError, Specialization
-from atled.keras_backend.expressions.expression import Expression, advances_of, in_order
+from atled.keras_backend.compiling.arguments import wanted
+from atled.keras_backend.compiling.specialized import Given, Specialized
+from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
 from atled.keyed import NdArray
+from atled.limits.caches import register_cache
+
+_LIMIT = 64  # specializations of one function
 
 
-def function(
-    inputs: Sequence[Expression],
-    outputs: Any,
-    updates: Any = (),
-    name: str | None = None,
-    **kwargs: Any,
-) -> Function:
-    """A callable that computes expressions and updates variables; see Function."""
-    pairs = list(updates.items()) if isinstance(updates, Mapping) else list(updates)
-    return Function(list(inputs), outputs, pairs, name)
+def function(inputs: Any, outputs: Any, updates: Any = (), name: str | None = None, **kwargs: Any) -> Function:
+    """A callable that computes expressions from values of its inputs, and then updates variables.
+
+    inputs: list of placeholders, or of other expressions whose values calls bring; none needs to be used.
+    outputs: one expression, which a call gives as an array; a list, which it gives as a list; None for an empty list.
+    updates: pairs of variables and new values, or a dictionary; all are computed from the values before the call.
+    name: for messages.
+    givens: a dictionary or pairs: what stands for placeholders, variables or other expressions, wherever they are.
+    on_unused_input, allow_input_downcast, mode, profile: as the original has them; nothing depends on them.
+
+    Compiled at the first call with inputs of some shapes; see `Function`.
+
+    TypeError: what is no expression, an update of what is no variable; new values of a wider dtype or another count of
+    axes.  ValueError: a placeholder that is needed and not listed, an input or an update that is there twice.
+    """
+    return Function(inputs, outputs, updates, name, kwargs)
 
 
 class Function:
-    """Computes outputs from inputs, then assigns all updates at once."""
+    """Computes outputs from inputs, then assigns all updates at once; where a call fails, nothing is assigned.
 
-    def __init__(
-        self,
-        inputs: list[Expression],
-        outputs: Any,
-        updates: list[tuple[Variable, Expression]],
-        name: str | None,
-    ) -> None:
+    A call takes arrays, lists or numbers, which are cast to the dtypes of the inputs, and gives new NumPy arrays. For
+    each tuple of shapes of inputs and variables there is a program, found again as long as it is used.
+    """
+
+    def __init__(self, inputs: Any, outputs: Any, updates: Any, name: str | None, options: dict[str, Any]) -> None:
         self.name = name
-        self._inputs = inputs
         self._is_single = isinstance(outputs, Expression)
-        self._outputs: list[Expression] = [outputs] if self._is_single else list(outputs or [])
-        self._updates = dict(updates)
-        self._reached = in_order([*self._outputs, *self._updates.values()], set(inputs))
-        self._updates = {**advances_of(self._reached), **self._updates}
-        self._known: OrderedDict[Any, Any] = OrderedDict()
+        listed = [outputs] if self._is_single else [] if outputs is None else outputs
+        self._wanted = wanted(inputs, listed, updates, options)
+        self._inputs = self._wanted.inputs
+        variables = [each for each in self._wanted.reached if isinstance(each, Variable)]
+        self._variables = list(dict.fromkeys([*variables, *self._wanted.updates]))
+        self._known: OrderedDict[Any, Specialized] = OrderedDict()
+        self._lock = threading.Lock()
+        _FUNCTIONS.add(self)
 
     def __call__(self, *args: Any) -> Any:
-        if len(args) != len(self._inputs):
-            asked = f"a call of {self.name or 'a function'} with {len(args)} values"
-            raise TypeError(four_parts(asked, f"it has {len(self._inputs)} inputs", "", "give one value for each"))
-        arrays = [np.asarray(value, dtype=each.type) for value, each in zip(args, self._inputs, strict=True)]
-        key = tuple(array.shape for array in arrays)
-        run = self._known.get(key)
-        if run is None:
-            run = self._known[key] = self._specialized(arrays)
-        results = run(arrays)
+        arrays = [NdArray.from_numpy_array(each) for each in self._cast(args)]
+        results = self._specialized(arrays).run(arrays)
         return results[0] if self._is_single else results
 
-    def _specialized(self, arrays: Sequence[np.ndarray]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-        known: dict[Expression, np.ndarray] = {}
-        while True:
-            try:
-                return self._described(arrays, known)
-            except NeedsValueError as error:
-                stage = Specialization(known, self._reached)
-                for each, array in zip(self._inputs, arrays, strict=True):
-                    stage.input(each, NdArray.from_numpy_array(array))
-                stage.add([error.expression])
-                stage.description.result(stage.number(error.expression))
-                known[error.expression] = stage.description.run()[0].data
+    def _cast(self, args: Sequence[Any]) -> list[np.ndarray]:
+        if len(args) != len(self._inputs):
+            wrong = f"it has {len(self._inputs)} inputs"
+            asked = f"a call of {self!r} with {len(args)} values"
+            raise TypeError(four_parts(asked, wrong, "", "give one value for each"))
+        return [_cast(value, each) for value, each in zip(args, self._inputs, strict=True)]
 
-    def _described(
-        self, arrays: Sequence[np.ndarray], known: Mapping[Expression, np.ndarray]
-    ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-        made = Specialization(known, self._reached)
-        d = made.description
-        leaves = [
-            made.input(each, NdArray.from_numpy_array(array)) for each, array in zip(self._inputs, arrays, strict=True)
-        ]
-        made.add([*self._outputs, *self._updates.values(), *self._updates])
-        for each in self._outputs:
-            d.result(made.number(each))
-        for variable, new in self._updates.items():
-            d.assign(made.number(variable), made.number(new))
+    def _specialized(self, arrays: Sequence[NdArray]) -> Specialized:
+        """The program for inputs like these, and variables as they are."""
+        key = tuple(each.shape for each in arrays), tuple(each.array.shape for each in self._variables)
+        with self._lock:
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+                return found
+        found = Given(self._wanted, self._inputs, {}, {}).specialized(arrays)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > _LIMIT:
+                self._known.popitem(last=False)
+        return found
 
-        def run(values: Sequence[np.ndarray]) -> list[np.ndarray]:
-            for leaf, value in zip(leaves, values, strict=True):
-                d.put(leaf, NdArray.from_numpy_array(value))
-            return [result.data for result in d.run()]
+    def __len__(self) -> int:
+        return len(self._known)
 
-        return run
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        inputs = ", ".join(each.name or f"{each.ndim} axes of {each.dtype}" for each in self._inputs)
+        return f"<function{name} of ({inputs})>"
+
+
+def _cast(value: Any, to: Expression) -> np.ndarray:
+    """A value that a call is given, as an array of the dtype of its input."""
+    found = np.asarray(value)
+    if found.ndim != to.ndim:
+        asked = f"a value of shape {found.shape} for the input {to!r}"
+        wrong = f"it has {found.ndim} axes, the input {to.ndim}"
+        raise TypeError(four_parts(asked, wrong, "", "give a value with as many axes, by reshape() or indexing"))
+    if found.dtype.kind not in "biuf":
+        asked = f"a value of type {type(value).__name__} for the input {to!r}"
+        wrong = f"NumPy makes an array of {found.dtype} of it"
+        raise TypeError(four_parts(asked, wrong, "", "give an array, a list of numbers, or a number"))
+    return found.astype(to.type, copy=False)
+
+
+_FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    for each in list(_FUNCTIONS):
+        each._known.clear()
+
+
+register_cache("specializations of functions", lambda: sum(len(each._known) for each in list(_FUNCTIONS)), _forget)

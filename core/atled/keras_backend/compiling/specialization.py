@@ -10,7 +10,8 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, four_parts
-from atled.keras_backend.expressions.expression import Expression, in_order
+from atled.keras_backend.expressions.expression import Expression, below, in_order, reached
+from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, outcome
 from atled.ops.spec import SPECS
 
@@ -32,42 +33,50 @@ class Value(NamedTuple):
     parts: tuple[Value, ...] = ()
 
 
-class NeedsValueError(Exception):
-    """Sizes depend on a value that only a run knows: `expression`, which has to be computed first.
+class Specialization:
+    """Describes expressions, each once, and those that depend on nothing but sizes and constants not at all.
 
-    kept: what the run that computes it may give as well, for the next one to begin with.
+    description: to which all is added.  reached: all expressions that the function computes.
     """
 
-    def __init__(self, expression: Expression, kept: Sequence[Expression] = ()) -> None:
-        super().__init__(f"the value of {expression!r}")
-        self.expression = expression
-        self.kept = kept
-
-
-class Specialization:
-    """Describes expressions, each once, and those that depend on nothing but sizes and constants not at all."""
-
-    def __init__(self, known: Mapping[Expression, np.ndarray], reached: Sequence[Expression] = ()) -> None:
-        """known: values of expressions that were computed before, because sizes depend on them.
-
-        reached: all expressions that the function computes, for those that ask who reads them.
-        """
+    def __init__(self, reached: Sequence[Expression] = ()) -> None:
+        """reached: all expressions that the function computes, for those that ask who reads them."""
         self.description = Description()
         self.reached = reached
         self._values: dict[Expression, Value] = {}
-        self._constants: dict[int, int] = {}  # by identity of what is known, its leaf
-        for expression, value in known.items():
-            self._values[expression] = self.known(value)
+        # Described outside of the loop or branch that is being described: what that has of these are constants to it.
+        self._outside: Mapping[Expression, Value] = {}
+        # With respect to these there are gradients: they are values of their own, and computed.
+        self._wanted = {other for each in reached for other in each.anchors}
 
     def input(self, expression: Expression, array: NdArray) -> int:
         """Have an array be the value of an expression; its leaf."""
         value = self._values[expression] = self.array(array)
         return value.number
 
+    def know(self, known: Mapping[Expression, np.ndarray]) -> None:
+        """Have values of expressions that were computed before, because sizes depend on them."""
+        self._values |= {each: self.known(value) for each, value in known.items()}
+
+    def replace(self, replaced: Mapping[Expression, Expression], known: Mapping[Expression, np.ndarray]) -> None:
+        """Have expressions stand for others, all at once: what replaces one is computed as if none were replaced.
+
+        known: values of expressions that were computed before, while nothing was replaced.
+        """
+        given = dict(self._values)
+        self.know(known)
+        try:
+            self.add(replaced.values())
+        except NeedsValueError as error:
+            error.is_replacing = True
+            raise
+        self._values = given | {each: self._values[new] for each, new in replaced.items()}
+
     def add(self, wanted: Iterable[Expression]) -> None:
         """Describe expressions and all that they need."""
         for each in in_order(wanted, self._values):
-            self._values[each] = each.described(self)
+            value = each.described(self)
+            self._values[each] = self._apart(value) if each in self._wanted else value
 
     def value(self, expression: Expression) -> Value:
         """That of an expression that was added."""
@@ -77,9 +86,7 @@ class Specialization:
         """Its value in the description; what is known becomes an array there."""
         value = self._values[expression]
         if value.number < 0:
-            assert value.known is not None
-            made = self.description.leaf(NdArray.from_numpy_array(value.known))
-            value = self._values[expression] = value._replace(number=made)
+            value = self._values[expression] = self._numbered(value)
         return value.number
 
     def found(self, expression: Expression) -> Value | None:
@@ -93,12 +100,37 @@ class Specialization:
         values: of expressions that mean something within it only.
         hidden: what is described anew within it although it is described outside.
         """
-        outer = self._values
-        self._values = {each: value for each, value in outer.items() if each not in hidden} | dict(values)
+        before = self._values, self._outside
+        self._outside = {each: value for each, value in self._values.items() if each not in hidden}
+        self._values = {**self._outside, **values}
         try:
             yield
         finally:
-            self._values = outer
+            self._values, self._outside = before
+
+    def numbers_from(self, expression: Expression, sources: Sequence[Expression]) -> list[int]:
+        """The values of an expression, and of sources that it is computed from, in the present loop or branch.
+
+        Gradients flow within one alone, so what was computed around it is computed once more inside.
+        """
+        again = self._between(expression, sources) if self._outside else set()
+        before = self._values
+        if not again.isdisjoint(self._outside):
+            self._values = {each: value for each, value in before.items() if each not in again}
+        try:
+            self.add([expression, *sources])
+            return [self.number(each) for each in (expression, *sources)]
+        finally:
+            self._values = before
+
+    @staticmethod
+    def _between(expression: Expression, sources: Sequence[Expression]) -> set[Expression]:
+        """All that an expression is computed from and that depends on a source."""
+        found: set[Expression] = set()
+        for each in reached([expression]):
+            if any(other in found or other in sources for other in below(each)):
+                found.add(each)
+        return found
 
     def size(self, given: Any) -> int:
         """A size, bound or count: a number, or an expression that is known; else NeedsValueError."""
@@ -118,6 +150,14 @@ class Specialization:
     def known(self, value: np.ndarray) -> Value:
         """What nothing has to run for."""
         return Value(ArrayDesc(value.shape, value.dtype), -1, value)
+
+    def parts(self, values: Sequence[Value]) -> Value:
+        """Several values, as the value of what gives them."""
+        return Value(ArrayDesc((), np.dtype(bool)), parts=tuple(values))
+
+    def of(self, desc: ArrayDesc, number: int) -> Value:
+        """What a run computes."""
+        return Value(desc, number)
 
     def call(self, call: Call) -> Value:
         """A call of an op."""
@@ -151,3 +191,20 @@ class Specialization:
         )
         made = found if isinstance(found, np.ndarray) or np.isscalar(found) else found[0]
         return self.known(np.asarray(made).astype(desc.dtype))
+
+    def _numbered(self, value: Value) -> Value:
+        """What is known, as an array of the description."""
+        assert value.known is not None
+        return value._replace(number=self.description.leaf(NdArray.from_numpy_array(value.known)))
+
+    def _apart(self, value: Value) -> Value:
+        """A value that is computed, and that no other expression has as well."""
+        d = self.description
+        if value.number < 0:
+            return self._numbered(value)._replace(known=None)
+        kind, *_ = d.entries[value.number] or (0,)
+        if isinstance(kind, int) and kind >= 0:
+            return value  # an array from outside
+        if value.number != len(d.entries) - 1 or not isinstance(kind, str):
+            value = value._replace(number=d.call("Identity", value.number))
+        return value._replace(number=d.apart(value.number))

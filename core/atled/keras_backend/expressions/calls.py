@@ -42,6 +42,11 @@ class Call(Expression):
         sizes = [each for value in self.attributes.values() if isinstance(value, tuple) for each in value]
         return [each for each in (*self.operands, *sizes) if isinstance(each, Expression)]
 
+    @property
+    def paths(self) -> Sequence[Expression]:
+        """Operands, unless the op lets no gradient pass."""
+        return () if self.op == "Unlink" else [each for each in self.operands if isinstance(each, Expression)]
+
     def described(self, into: Specialization) -> Value:
         """The call, on values whose sizes are known."""
         return into.call(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +53,25 @@ class Expression(Operators):
         """What a gradient is with respect to: the way from there to what is differentiated is described beside it."""
         return ()
 
+    @property
+    def inside(self) -> Sequence[Expression]:
+        """Those that are described within it alone, unless others need them as well: the sides of a branch."""
+        return ()
+
+    @property
+    def paths(self) -> Sequence[Expression]:
+        """Those of `needed` and `inside` through which gradients flow."""
+        return self.needed
+        return ()
+
     def described(self, into: Specialization) -> Value:
         """Its value in a description, once those of `needed` are there."""
         raise NotImplementedError(type(self).__name__)
+
+    @property
+    def shown(self) -> str:
+        """It, and where it was written, for messages."""
+        return f"{self!r}, written at {self.written}"
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
@@ -81,8 +97,42 @@ def advances_of(reached: Iterable[Expression]) -> dict[Variable, Expression]:
 def in_order(wanted: Iterable[Expression], known: Any = ()) -> list[Expression]:
     """All that the wanted expressions are computed from, and these, each behind what it needs.
 
+    What a branch has inside comes before it where something else needs that, too; else not at all.
     known: expressions to stop at.
     """
+    found = _sorted(wanted, known, _needed)
+    if not any(each.inside for each in found):
+        return found
+    outside = set(found)
+
+    def needed(each: Expression) -> Sequence[Expression]:
+        if not each.inside:
+            return each.needed
+        return [*each.needed, *(other for other in _sorted(each.inside, known, below) if other in outside)]
+
+    return _sorted(wanted, known, needed)
+
+
+def below(each: Expression) -> Sequence[Expression]:
+    """What an expression is computed from, or may be."""
+    return [*each.needed, *each.inside]
+
+
+def reached(
+    wanted: Iterable[Expression], by: Callable[[Expression], Sequence[Expression]] = below
+) -> dict[Expression, None]:
+    """All expressions on the ways down from the wanted ones, and these."""
+    return dict.fromkeys(_sorted(wanted, (), by))
+
+
+def _needed(each: Expression) -> Sequence[Expression]:
+    return each.needed
+
+
+def _sorted(
+    wanted: Iterable[Expression], known: Any, by: Callable[[Expression], Sequence[Expression]]
+) -> list[Expression]:
+    """The wanted expressions and those on the ways down from them, each behind all that is below it."""
     found: dict[Expression, None] = {}
     stack: list[tuple[Expression, bool]] = [(each, False) for each in wanted][::-1]
     while stack:
@@ -93,5 +143,5 @@ def in_order(wanted: Iterable[Expression], known: Any = ()) -> list[Expression]:
             found[each] = None
         else:
             stack.append((each, True))
-            stack += [(other, False) for other in each.needed if other not in found][::-1]
+            stack += [(other, False) for other in by(each) if other not in found][::-1]
     return list(found)

@@ -27,6 +27,11 @@ class ShapeOf(Expression):
         """What has the sizes; it is described, and computed only where something else reads it."""
         return (self.of,)
 
+    @property
+    def paths(self) -> Sequence[Expression]:
+        """None: sizes have no gradients."""
+        return ()
+
     def described(self, into: Specialization) -> Value:
         """Known."""
         return into.known(np.array(into.value(self.of).desc.shape, np.int64))
@@ -57,6 +62,11 @@ class SizeOf(Expression):
     def needed(self) -> Sequence[Expression]:
         """See ShapeOf."""
         return (self.of,)
+
+    @property
+    def paths(self) -> Sequence[Expression]:
+        """None: sizes have no gradients."""
+        return ()
 
     def described(self, into: Specialization) -> Value:
         """Known."""
