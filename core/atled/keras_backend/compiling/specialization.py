@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.errors import RefusedError, four_parts
+from atled.errors import RefusedError
 from atled.keras_backend.expressions.expression import Expression, below, in_order, reached
+from atled.keras_backend.expressions.messages import asked, reworded
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, outcome
 from atled.ops.spec import SPECS
 
 if TYPE_CHECKING:
     from atled.keras_backend.expressions.calls import Call
+
+
+_FOLDED = 64
+"""Of how many elements what is made from nothing may be to be computed by the reference, when it is described."""
+_COMPUTED = ("compute", "precise")
 
 
 class Value(NamedTuple):
@@ -134,12 +141,16 @@ class Specialization:
 
     def size(self, given: Any) -> int:
         """A size, bound or count: a number, or an expression that is known; else NeedsValueError."""
+        return int(self.scalar(given))
+
+    def scalar(self, given: Any) -> int | float:
+        """A number, or an expression without axes that is known; else NeedsValueError."""
         if not isinstance(given, Expression):
-            return int(given)
+            return given
         value = self._values[given]
         if value.known is None:
             raise NeedsValueError(given)
-        return int(value.known)
+        return value.known.item()
 
     # What expressions ask for when they are described.
 
@@ -161,34 +172,42 @@ class Specialization:
 
     def call(self, call: Call) -> Value:
         """A call of an op."""
-        attributes = {
-            name: tuple(self.size(each) for each in value) if isinstance(value, tuple) else value
-            for name, value in call.attributes.items()
-        }
         values = [self._values[each] if isinstance(each, Expression) else each for each in call.operands]
         operands = [each.desc if isinstance(each, Value) else None if each is None else type(each) for each in values]
         try:
-            desc, *_ = outcome(call.op, operands, attributes)
+            attributes = call.attributes_for(self)
+            desc, *further = outcome(call.op, operands, attributes)
         except (RefusedError, TypeError, OverflowError) as error:
-            raise type(error)(
-                four_parts(f"{call!r}, written at {call.written}", str(error), "", "change what it is computed from")
-            ) from error
-        if all(not isinstance(each, Value) or each.known is not None for each in values):
+            asked_for = f"{asked(call.by, call.operands, operands)}, written at {call.written}"
+            raise reworded(error, asked_for) from None  # the op's own words are in it
+        known = [each.known for each in values if isinstance(each, Value) and each.known is not None]
+        is_small = math.prod(desc.shape) <= max([_FOLDED, *(each.size for each in known)])
+        if is_small and not further and all(not isinstance(each, Value) or each.known is not None for each in values):
             return self._folded(call, values, attributes, desc)
         d = self.description
         numbers = [
             None if each is None else self.number(each) if isinstance(each, Expression) else d.number(each)
             for each in call.operands
         ]
-        return Value(desc, d.call(call.op, *numbers, **attributes))
+        first = Value(desc, d.call(call.op, *numbers, **attributes))
+        others = [Value(each, d.output(first.number, position + 1)) for position, each in enumerate(further)]
+        return first._replace(parts=(first, *others)) if others else first
 
     def _folded(self, call: Call, values: list[Any], attributes: dict[str, Any], desc: ArrayDesc) -> Value:
         """A call on what is known: computed now, by the reference."""
         spec = SPECS[call.op]
-        arrays = [np.asarray(each.known if isinstance(each, Value) else each) for each in values]
-        found = spec.reference(
-            *arrays, **spec.check_attributes(attributes, [ArrayDesc(a.shape, a.dtype) for a in arrays])
-        )
+        given = [each.known if isinstance(each, Value) else each for each in values]
+        computed = [each for position, each in enumerate(given) if spec.input_at(position).kind in _COMPUTED]
+        if computed:
+            # As nodes do, which take their dtypes from all of their operands; Python numbers widen nothing.
+            floor = () if desc.dtype == np.bool_ else (desc.dtype,)
+            kinds = [each.dtype if isinstance(each, np.ndarray) else each for each in computed if each is not None]
+            common = np.result_type(*floor, *kinds)
+            for position, each in enumerate(given):
+                if each is not None and spec.input_at(position).kind in _COMPUTED:
+                    given[position] = np.asarray(each, common)
+        descs = [None if each is None else ArrayDesc(each.shape, each.dtype) for each in map(_array, given)]
+        found = spec.reference(*map(_array, given), **spec.check_attributes(attributes, descs))
         made = found if isinstance(found, np.ndarray) or np.isscalar(found) else found[0]
         return self.known(np.asarray(made).astype(desc.dtype))
 
@@ -208,3 +227,7 @@ class Specialization:
         if value.number != len(d.entries) - 1 or not isinstance(kind, str):
             value = value._replace(number=d.call("Identity", value.number))
         return value._replace(number=d.apart(value.number))
+
+
+def _array(given: Any) -> Any:
+    return None if given is None else np.asarray(given)

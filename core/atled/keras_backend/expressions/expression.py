@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atled.keras_backend.expressions.messages import function_name
 from atled.keras_backend.expressions.operators import Operators
 
 if TYPE_CHECKING:
@@ -22,16 +23,16 @@ class Expression(Operators):
     """A value of a program that functions compute; immutable, equal to itself alone, hashed by identity.
 
     ndim: count of axes.  type: its dtype.  name: for messages and plots; None where it was given none.
-    written: file and line of the program that made it.
+    by: the function that the program called.  written: file and line of the program that did.
     """
 
-    __slots__ = ("__weakref__", "name", "ndim", "type", "written")
+    __slots__ = ("__weakref__", "by", "name", "ndim", "type", "written")
 
     def __init__(self, ndim: int, dtype: Any, name: str | None = None) -> None:
         self.ndim = ndim
         self.type = np.dtype(dtype)
         self.name = name
-        self.written = _line()
+        self.written, self.by = place()
 
     @property
     def dtype(self) -> str:
@@ -74,16 +75,18 @@ class Expression(Operators):
         return f"{self!r}, written at {self.written}"
 
     def __repr__(self) -> str:
-        name = "" if self.name is None else f" {self.name!r}"
-        return f"<{type(self).__name__}{name}: {self.ndim} axes, {self.dtype}>"
+        name = self.by if self.name is None else repr(self.name)
+        return f"<{type(self).__name__} {name}: {self.ndim} axes, {self.dtype}>"
 
 
-def _line() -> str:
-    """File and line of the innermost frame outside of the library."""
-    frame = sys._getframe(2)
+def place() -> tuple[str, str]:
+    """File and line of the innermost frame outside of the library, and the function of the library that it called."""
+    frame = sys._getframe(1)
+    by = frame.f_code.co_name
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_ATLED):
+        by = frame.f_code.co_name
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}", function_name(by)
 
 
 def advances_of(reached: Iterable[Expression]) -> dict[Variable, Expression]:

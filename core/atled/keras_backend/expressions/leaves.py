@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value
 
 
+class _Shapes:
+    """How often a variable got an array of another shape: what is described for arrays holds until then.
+
+    It may miss one of two changes at the same time, but is never the same again behind one.
+    """
+
+    changes = 0
+
+
+SHAPES = _Shapes()
+
+
 class Variable(Expression):
     """An array with a name, which functions read and update.
 
@@ -32,6 +44,34 @@ class Variable(Expression):
     def get_value(self) -> np.ndarray:
         """A copy of its values."""
         return self.array.data.copy()
+
+    def set_value(self, value: Any) -> None:
+        """Hold other values, cast to its dtype; another shape of as many axes is accepted.
+
+        ValueError: another count of axes.  TypeError: what is no numbers.
+        """
+        self.hold(self.as_value(value))
+
+    def as_value(self, value: Any) -> np.ndarray:
+        """What `set_value` would have it hold, checked."""
+        values = np.asarray(value)
+        asked = f"values for the variable {self!r}"
+        if values.dtype.kind not in "biuf":
+            wrong = f"NumPy makes an array of {values.dtype} of a {type(value).__name__}"
+            raise TypeError(four_parts(asked, wrong, "", "give numbers"))
+        if values.ndim != self.ndim:
+            remedy = f"give an array of {self.ndim} axes; the shape may be another one"
+            raise ValueError(four_parts(asked, f"these have {values.ndim}: {values.shape}", "", remedy))
+        with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
+            return values.astype(self.type, copy=False)
+
+    def hold(self, values: np.ndarray) -> None:
+        """Hold values of its dtype, where the program's functions find them: in its array, or in one of their shape."""
+        if values.shape == self.array.shape:
+            self.array.data = values
+        else:
+            self.array = NdArray.from_numpy_array(values)
+            SHAPES.changes += 1
 
     @property
     def advances(self) -> Mapping[Variable, Expression]:

@@ -1,0 +1,78 @@
+"""Arithmetic of operands of different dtypes, where the backend's rules are not NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atled.errors import four_parts
+from atled.keras_backend.expressions.calls import NUMBERS, call, expression, operand
+from atled.keras_backend.expressions.expression import Expression, place
+from atled.keras_backend.expressions.messages import asked
+from atled.keras_backend.settings import floatx
+
+_NARROW = (np.int8, np.int16, np.int32, np.int64)
+
+
+def arithmetic(op: str, *operands: Any) -> Expression:
+    """An elementwise op on operands of any dtypes.
+
+    Integers with a Python float give `floatx()`, and so do quotients of integers. Truth values count as 0 and 1.
+    """
+    given = [operand(each) for each in operands]
+    kinds = {each.type.kind for each in given if isinstance(each, Expression)}
+    if not kinds:
+        given = [expression(each) for each in given]
+        kinds = {each.type.kind for each in given if isinstance(each, Expression)}
+    if "f" not in kinds and _gives_floats(op, given):
+        given = [cast(each, floatx()) for each in given]
+    elif kinds == {"b"} and op not in ("MaximumTies", "MinimumTies"):
+        narrow = _narrow(given)
+        given = [cast(each, narrow) for each in given]
+    return call(op, *given)
+
+
+def power(x: Any, a: Any) -> Expression:
+    """x to the power of a; the square where that is 2."""
+    if type(a) in NUMBERS and a == 2 and isinstance(x, Expression) and (type(a) is int or x.type.kind == "f"):
+        return arithmetic("Square", x)
+    return arithmetic("Pow2", x, a)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """An expression in another dtype; Python numbers as they are."""
+    if not isinstance(x, Expression) or x.type == np.dtype(dtype):
+        return x
+    return call("Cast", x, ndim=x.ndim, dtype=dtype)
+
+
+def _gives_floats(op: str, given: list[Any]) -> bool:
+    """Whether an op makes floats of integers."""
+    if op == "Pow2" and type(given[1]) is int and given[1] < 0:
+        return True
+    return op == "Div2" or any(type(each) is float for each in given)
+
+
+def _narrow(given: list[Any]) -> type:
+    """The narrowest dtype of integers that holds all Python numbers among operands."""
+    numbers = [int(each) for each in given if type(each) in NUMBERS]
+    fitting = (each for each in _NARROW if all(np.iinfo(each).min <= n <= np.iinfo(each).max for n in numbers))
+    return next(fitting, np.int64)
+
+
+def logic(op: str, *operands: Any) -> Expression:
+    """An elementwise op on truth values.  TypeError: one of them is of another dtype."""
+    given = [operand(each) for each in operands]
+    for each in given:
+        dtype = each.type.name if isinstance(each, Expression) else type(each).__name__
+        if dtype != "bool":
+            raise TypeError(
+                four_parts(
+                    asked(place()[1], given),
+                    f"an operand is of {dtype}",
+                    "",
+                    "use it on what comparisons give; compare with 0 first",
+                )
+            )
+    return call(op, *given)
