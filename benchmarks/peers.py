@@ -33,6 +33,9 @@ PEERS = {
     "nnabla": Peer(("nnabla==1.39.0", "scikit-learn"), "3.10"),
     "torch": Peer(("torch==2.13.0", "numpy>=2")),
     "jax": Peer(("jax==0.10.2", "jaxlib==0.10.2")),
+    # The runtimes that only infer; their graphs are written with onnx.
+    "onnxruntime": Peer(("onnxruntime==1.32.0", "onnx==1.23.2")),
+    "openvino": Peer(("openvino==2026.4.1", "onnx==1.23.2")),
 }
 
 

@@ -44,26 +44,34 @@ def import_memory(library: str) -> Case:
 
 def first_step(library: str, is_warm: bool) -> Case:
     """Seconds from process start to the end of the first step of the MLP; is_warm: nothing is to be compiled anew."""
-    step = _STEPS.format(library=library, network="mlp", steps=1)
-    if is_warm:
-        # Lives as long as the case.
-        folder = tempfile.TemporaryDirectory()
-        run_python(step, _caches_in(folder.name))
-        return Case(lambda: _timed(step, _caches_in(folder.name)), is_reading=True)
-
-    def run() -> float:
-        with tempfile.TemporaryDirectory() as empty:
-            return _timed(step, _caches_in(empty))
-
-    run_python(step)
-    return Case(run, is_reading=True)
+    return seconds_of(_STEPS.format(library=library, network="mlp", steps=1), is_warm)
 
 
 def peak_memory(library: str, network: str) -> Case:
     """Greatest resident bytes of a process that does ten training steps. Linux only."""
-    steps = _STEPS.format(library=library, network=network, steps=10)
-    run_python(steps)  # what is compiled once is not training
-    return Case(lambda: _memory(steps, "VmHWM"), is_reading=True)
+    return peak_of(_STEPS.format(library=library, network=network, steps=10))
+
+
+def seconds_of(code: str, is_warm: bool) -> Case:
+    """Seconds that a process takes which runs the code; is_warm: nothing is to be compiled anew."""
+    if is_warm:
+        # Lives as long as the case.
+        folder = tempfile.TemporaryDirectory()
+        run_python(code, _caches_in(folder.name))
+        return Case(lambda: _timed(code, _caches_in(folder.name)), is_reading=True)
+
+    def run() -> float:
+        with tempfile.TemporaryDirectory() as empty:
+            return _timed(code, _caches_in(empty))
+
+    run_python(code)
+    return Case(run, is_reading=True)
+
+
+def peak_of(code: str) -> Case:
+    """Greatest resident bytes of a process that runs the code. Linux only."""
+    run_python(code)  # what is compiled once does not count
+    return Case(lambda: _memory(code, "VmHWM"), is_reading=True)
 
 
 def _caches_in(folder: str) -> dict[str, str]:

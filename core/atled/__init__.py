@@ -102,6 +102,7 @@ _LATER = {
     "available_contexts": "atled.ext_utils",
     "clear_memory_cache": "atled.arrays.memory",
     "compile_step": "atled.compiled_step",
+    "inference": "atled.inferring",
     "logger": "atled.logger",
     "memory_statistics": "atled.arrays.memory",
     "prefer_cached_array": "atled.arrays.preference",

@@ -151,7 +151,7 @@ def explain(target: Variable | Explained | Callable[..., Any], *inputs: Any, **a
     if isinstance(target, Explained):
         return target.explain()
     if isinstance(target, Variable):
-        return Explanation([_explain_function(function) for function in functions_before(target.value)])
+        return explain_calls(functions_before(target.value))
     spec = getattr(target, "spec", None)
     if not isinstance(spec, OpSpec):
         raise TypeError(
@@ -191,6 +191,11 @@ def _split(spec: OpSpec, inputs: Sequence[Any], attributes: dict[str, Any]) -> t
 def _desc(spec: OpSpec, position: int, item: Any) -> ArrayDesc | None:
     value = input_value(spec, position, item)
     return None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
+
+
+def explain_calls(functions: Sequence[RecordedCall]) -> Explanation:
+    """Who would compute recorded calls, and why."""
+    return Explanation([_explain_function(function) for function in functions])
 
 
 def _explain_function(function: RecordedCall) -> CallExplanation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from atled.arrays.place import HOST, Place
@@ -106,6 +106,16 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                 free.setdefault(_size_key(biggest[memory]), []).append(renamed.get(memory, memory))
     for slot in slots:
         slot.memory = renamed.get(slot.memory, slot.memory)
+
+
+def pieces_during_run(slots: Sequence[Slot], steps: Sequence[Step], given: Collection[int]) -> dict[int, Piece]:
+    """What a run needs of each memory that is not given, with the first and the last unit of steps that touch it."""
+    first, last = _lifetimes(slots, _units(steps))
+    sizes: dict[int, int] = {}
+    for slot in slots:
+        if slot.memory not in given and slot.memory in first:
+            sizes[slot.memory] = max(sizes.get(slot.memory, 0), slot.nbytes)
+    return {memory: Piece(nbytes, first[memory], last[memory]) for memory, nbytes in sizes.items()}
 
 
 def _remaining(slots: Sequence[Slot], steps: Sequence[Step]) -> set[int]:

@@ -1,0 +1,90 @@
+"""Attributes that say sizes, for inputs of other shapes than those with which a call was recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from atled.errors import four_parts
+from atled.graph.inference.recorded import OneCall
+
+Shape = tuple[int, ...]
+
+
+def attributes_for(call: OneCall, shapes: Sequence[Shape | None]) -> Mapping[str, Any]:
+    """The attributes of a call for inputs of other shapes; RefusedError or ValueError where they do not say them.
+
+    A call was recorded with sizes worked out: of `F.reshape(x, (-1, 784))` only (8, 784) is known. Which of them is
+    that of an axis follows from the recorded shapes.
+    """
+    attributes = call.spec.for_shapes(call.attributes, shapes)
+    if tuple(shapes) == tuple(call.shapes) or call.spec.name not in _RULES:
+        return attributes
+    before, after = call.shapes[0], shapes[0]
+    assert before is not None and after is not None
+    if before == after:
+        return attributes
+    axes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    return {**attributes, **_RULES[call.spec.name](attributes, before, after, axes)}
+
+
+def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
+    """The one axis that changed is within one axis of the result, maybe together with others."""
+    shape = attributes["shape"]
+    if len(axes) != 1:
+        raise _unknown(f"reshape from {before} to {shape}", f"axes {list(axes)} of what it reads have other sizes")
+    (axis,) = axes
+    size, inner = before[axis], math.prod(before[axis + 1 :])
+    # Elements lie one after the other: an axis of the result holds the changed one if the elements of one of its
+    # entries divide those within an entry of that, and its size is a multiple.
+    found = []
+    for position, entry in enumerate(shape):
+        own = math.prod(shape[position + 1 :])
+        if own and inner % own == 0 and entry * own % (size * inner) == 0:
+            found.append(position)
+    # With a size of 1 that is so for axes around it: the one that holds nothing else is meant.
+    alone = [position for position in found if math.prod(shape[position + 1 :]) == inner and shape[position] == size]
+    found = alone or found[:1]
+    if len(found) != 1:
+        raise _unknown(
+            f"reshape from {before} to {shape}",
+            f"which axis of the result is axis {axis} of what it reads, of size {size}, is not known",
+        )
+    (position,) = found
+    resized = shape[position] // size * after[axis]
+    return {"shape": (*shape[:position], resized, *shape[position + 1 :])}
+
+
+def _broadcast(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
+    """Axes that were not repeated are as long as what it reads."""
+    shape = attributes["shape"]
+    sizes = zip(shape, before, after, strict=True)
+    return {"shape": tuple(new if entry == old else entry for entry, old, new in sizes)}
+
+
+def _sliced(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
+    """Axes that were taken whole are taken whole."""
+    start, stop = list(attributes["start"]), list(attributes["stop"])
+    for axis in axes:
+        if (start[axis], stop[axis], attributes["step"][axis]) != (0, before[axis], 1):
+            raise _unknown(
+                f"slice of axis {axis} from {start[axis]} to {stop[axis]}",
+                f"the axis had size {before[axis]} and has {after[axis]}: whether the bounds count from its end is not "
+                "known",
+            )
+        stop[axis] = after[axis]
+    return {"stop": tuple(stop)}
+
+
+def _unknown(asked: str, wrong: str) -> ValueError:
+    return ValueError(
+        four_parts(asked, wrong, "", "record the graph with other sizes, best with a batch of 2 or more, or with these")
+    )
+
+
+_RULES: Mapping[str, Callable[[Mapping[str, Any], Shape, Shape, Sequence[int]], Mapping[str, Any]]] = {
+    "Broadcast": _broadcast,
+    "Reshape": _reshaped,
+    "Slice": _sliced,
+}

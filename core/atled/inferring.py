@@ -1,0 +1,248 @@
+"""Inference in one call: arrays in, arrays out, of a graph that was recorded once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.cell import ArrayCell
+from atled.arrays.epoch import EPOCH
+from atled.errors import RefusedError, four_parts
+from atled.explanation import Explanation, explain_calls
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.plans import PLANNING
+from atled.graph.inference.compiling import compile_inference
+from atled.graph.inference.recorded import Recorded
+from atled.graph.inference.running import BoundRunner, Runner, runner_of
+from atled.variable import Variable
+from atled_contexts import is_observed, plugin_generation
+
+__all__ = ["Inference", "inference"]
+
+_PLANS_LIMIT = 16
+
+
+def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequence[Variable]) -> Inference:
+    """A function that computes outputs of a graph from arrays, and touches none of its Variables.
+
+        x = nn.Variable((1, 3, 224, 224))
+        y = network(x)  # recorded with batch_stat=False, without dropout
+        infer = nn.inference(y, x)
+        scores = infer(images)  # an array; images of any batch size
+
+    It stores nothing but the outputs, and puts normalization by running statistics into the convolution or affine
+    before it. Results are those of `forward` but for rounding: up to 1e-5 of the largest element in float32 where the
+    network has no more than some dozens of layers. Several threads may call it at once.
+
+    The graph is taken as it is now; parameters are read as they are at each call.
+
+    Args:
+        outputs: what to compute; one Variable gives calls that return an array, a list those that return a list.
+        inputs: the leaves whose values a call is given, in this order.
+
+    Raises:
+        TypeError: anything but Variables.  ValueError: an output is a leaf, an input is none, is named twice or is not
+            read; a function that draws random numbers or changes arrays.
+    """
+    return Inference(outputs, inputs)
+
+
+class _Planned(NamedTuple):
+    """A plan for inputs of some shapes and dtypes.
+
+    epoch: at which the constants were looked at.  key: of what they were like.  constants: their arrays.
+    """
+
+    epoch: int
+    key: object
+    constants: Sequence[ArrayCell]
+    runner: Runner
+    observed: Runner
+
+
+class Inference:
+    """Outputs of a graph as a function of arrays, made by `inference`; call it with one array per input.
+
+    Plans are made per shapes and dtypes of the inputs; the sixteen that were used last are kept.
+    """
+
+    def __init__(self, outputs: Variable | Sequence[Variable], inputs: Variable | Sequence[Variable]) -> None:
+        self._is_single = isinstance(outputs, Variable)
+        found = _variables("outputs", outputs)
+        leaves = _variables("inputs", inputs)
+        _check(found, leaves)
+        self._recorded = Recorded([each.value for each in found], [each.value for each in leaves])
+        unread = self._recorded.unread_input()
+        if unread is not None:
+            raise _refused(f"inputs[{unread}] is read by no output", "leave it out, or give the outputs that read it")
+        self._descs = [self._recorded.input_desc(number) for number in range(len(leaves))]
+        self._plans: OrderedDict[object, _Planned] = OrderedDict()
+        self._last: object = None
+        self._lock = threading.Lock()
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that ran last, to be printed; before the first call that for inputs as they were recorded."""
+        return self._planned(self._last or tuple((desc.shape, desc.dtype) for desc in self._descs)).runner.plan
+
+    def explain(self) -> Explanation:
+        """Who would compute each recorded call, and why."""
+        return explain_calls(self._recorded.functions)
+
+    def __call__(self, *arrays: Any) -> Any:  # Any: an array or a list of them, as the outputs were given
+        """The outputs for some inputs, as new NumPy arrays.
+
+        arrays: per input a NumPy array, or what becomes one, of its dtype or one that NumPy casts to it safely; of its
+            shape, or another one that the functions of the graph can be computed for, such as another batch size.
+
+        Raises:
+            TypeError: the number of arrays is another, or a dtype does not fit.  ValueError: a shape does not.
+            What forward raises.
+        """
+        if len(arrays) != len(self._descs):
+            raise TypeError(
+                four_parts(
+                    f"an inference of {len(self._descs)} inputs",
+                    f"{len(arrays)} arrays were given",
+                    "",
+                    "give one per input, in the order of nn.inference",
+                )
+            )
+        given = [self._array(number, array) for number, array in enumerate(arrays)]
+        key = tuple((array.shape, array.dtype) for array in given)
+        planned = self._plans.get(key)
+        if planned is None or planned.epoch != EPOCH.value:
+            planned = self._planned(key)
+        self._last = key
+        outputs = (planned.observed if is_observed() else planned.runner).run(given)
+        return outputs[0] if self._is_single else outputs
+
+    def _array(self, number: int, given: Any) -> np.ndarray:
+        """What was given for an input as an array of a dtype that the plans take."""
+        desc = self._descs[number]
+        if type(given) is not np.ndarray:
+            has_dtype = hasattr(given, "dtype")
+            given = np.asarray(given) if has_dtype else np.asarray(given, desc.dtype)
+        if given.ndim != len(desc.shape):
+            raise RefusedError(
+                four_parts(
+                    f"inference with inputs[{number}] of shape {given.shape}",
+                    f"it was recorded with shape {desc.shape}, which has {len(desc.shape)} axes",
+                    "",
+                    f"give an array of shape {_free(desc.shape)}",
+                )
+            )
+        if given.dtype == desc.dtype:
+            return given
+        is_free = self._recorded.input_dtypes[number] is None and given.dtype.kind in "iub"
+        if is_free:
+            return given
+        if not np.can_cast(given.dtype, desc.dtype):
+            raise TypeError(
+                four_parts(
+                    f"inference with inputs[{number}] of dtype {given.dtype}",
+                    f"the input is {desc.dtype}, to which {given.dtype} is not cast without loss",
+                    "",
+                    f"give it as {desc.dtype}: array.astype(np.{desc.dtype})",
+                )
+            )
+        return given.astype(desc.dtype)
+
+    def _planned(self, key: Any) -> _Planned:
+        """The plan for some shapes and dtypes; a new one where constants were replaced by others since."""
+        with PLANNING:
+            epoch = EPOCH.value
+            found = self._recorded.constants()
+            cells = [cell for cell, _ in found]
+            for cell in cells:
+                cell.settle()
+            like = plugin_generation(), tuple((id(cell), shape, cell.dtype, cell.place) for cell, shape in found)
+            planned = self._plans.get(key)
+            if planned is None or planned.key != like:
+                planned = self._made(key, epoch, like, cells, [shape for _, shape in found])
+            else:
+                planned = planned._replace(epoch=epoch)
+            with self._lock:
+                self._plans[key] = planned
+                self._plans.move_to_end(key)
+                while len(self._plans) > _PLANS_LIMIT:
+                    self._plans.popitem(last=False)
+            return planned
+
+    def _made(
+        self, key: Any, epoch: int, like: object, cells: Sequence[ArrayCell], shapes: Sequence[tuple[int, ...]]
+    ) -> _Planned:
+        descs = [ArrayDesc(shape, dtype) for shape, dtype in key]
+        distinct = list({id(cell): cell for cell in cells}.values())
+        numbers = {id(cell): len(descs) + number for number, cell in enumerate(distinct)}
+        constants = [
+            (numbers[id(cell)], ArrayDesc(shape, cell.dtype)) for cell, shape in zip(cells, shapes, strict=True)
+        ]
+        try:
+            plan, results = compile_inference(self._recorded, descs, constants)
+        except ValueError as error:
+            raise self._unfit(descs, error) from error
+        runner = runner_of(plan, descs, distinct, results)
+        observed = runner if isinstance(runner, BoundRunner) else BoundRunner(plan, descs, distinct, results)
+        return _Planned(epoch, like, distinct, runner, observed)
+
+    def _unfit(self, descs: Sequence[ArrayDesc], error: ValueError) -> ValueError:
+        """The error for inputs of which the graph cannot be computed."""
+        if [desc.shape for desc in descs] == [desc.shape for desc in self._descs]:
+            return error
+        given = ", ".join(f"inputs[{number}] of shape {desc.shape}" for number, desc in enumerate(descs))
+        fits = ", ".join(str(_free(desc.shape)) for desc in self._descs)
+        return RefusedError(
+            four_parts(
+                f"inference with {given}",
+                f"the graph cannot be computed for that: {error}",
+                "it was recorded with " + ", ".join(str(desc.shape) for desc in self._descs),
+                f"give arrays of shape {fits}; where the batch size is the reason, record the graph with that one",
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"<inference of {len(self._recorded.outputs)} outputs from {len(self._descs)} inputs>"
+
+
+def _free(shape: tuple[int, ...]) -> str:
+    """A shape whose first axis may have any size."""
+    return f"(N, {', '.join(map(str, shape[1:]))})" if shape else "()"
+
+
+def _variables(name: str, given: object) -> list[Variable]:
+    """One or several Variables as a list."""
+    found = [given] if isinstance(given, Variable) else given
+    if not isinstance(found, Sequence) or not all(isinstance(item, Variable) for item in found):
+        kinds = sorted({type(item).__name__ for item in found}) if isinstance(found, Sequence) else []
+        got = f"a {type(found).__name__}" + (f" of {', '.join(kinds)}" if kinds else "")
+        raise TypeError(four_parts(f"inference({name}=...)", f"got {got}", "", "give a Variable, or a list of some"))
+    if not found:
+        raise _refused(f"there are no {name}", "give one Variable or more")
+    return list(found)
+
+
+def _check(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
+    for position, variable in enumerate(outputs):
+        if variable.parent is None:
+            raise _refused(f"outputs[{position}] is a leaf: nothing computes it", "give a function's result")
+    seen = set()
+    for position, variable in enumerate(inputs):
+        if variable.parent is not None:
+            raise _refused(f"inputs[{position}] is a result, not a leaf", "give Variables that were created")
+        if variable in seen:
+            raise _refused(f"inputs[{position}] is named twice", "give each input once")
+        seen.add(variable)
+
+
+def _refused(wrong: str, remedy: str) -> ValueError:
+    return ValueError(four_parts("inference", wrong, "", remedy))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,65 @@
+"""Sizes that a call names follow the axis that changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+
+
+@pytest.fixture(autouse=True)
+def recording():
+    with nn.auto_forward(False):
+        yield
+
+
+def inferred(made, shape, values):
+    x = nn.Variable(shape)
+    return nn.inference(made(x), x)(values)
+
+
+def values(*shape):
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("recorded_count", [1, 2])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_reshape_keeps_the_batch_where_it_is(recorded_count, count):
+    found = inferred(lambda x: F.reshape(x, (recorded_count, -1)) * 1, (recorded_count, 2, 3), values(count, 2, 3))
+    np.testing.assert_array_equal(found, values(count, 6))
+
+
+def test_a_reshape_may_join_the_batch_with_its_neighbours():
+    found = inferred(lambda x: F.reshape(x, (-1, 3)) * 1, (2, 4, 3), values(5, 4, 3))
+    np.testing.assert_array_equal(found, values(20, 3))
+    found = inferred(lambda x: F.reshape(F.transpose(x, (1, 0, 2)), (4, -1)) * 1, (2, 4, 3), values(5, 4, 3))
+    np.testing.assert_array_equal(found, values(5, 4, 3).transpose(1, 0, 2).reshape(4, 15))
+
+
+def test_a_reshape_may_split_what_is_beside_the_batch():
+    found = inferred(lambda x: F.reshape(x, (2, 2, 3)) * 1, (2, 6), values(4, 6))
+    np.testing.assert_array_equal(found, values(4, 2, 3))
+
+
+def test_a_reshape_that_splits_the_batch_is_refused():
+    with pytest.raises(
+        ValueError, match=r"which axis of the result is axis 0 (?s:.*)record the graph with other sizes"
+    ):
+        inferred(lambda x: F.reshape(x, (2, 2, 3)) * 1, (4, 3), values(6, 3))
+
+
+def test_a_slice_takes_whole_axes_whole():
+    found = inferred(lambda x: x[:, 1:3], (2, 4), values(3, 4))
+    np.testing.assert_array_equal(found, values(3, 4)[:, 1:3])
+
+
+def test_a_slice_of_the_batch_is_refused_for_another_size():
+    with pytest.raises(ValueError, match=r"slice of axis 0 from 0 to 1"):
+        inferred(lambda x: x[:1], (2, 4), values(3, 4))
+
+
+def test_a_broadcast_follows_what_it_does_not_repeat():
+    found = inferred(lambda x: F.broadcast(x, (2, 3)), (2, 1), values(4, 1))
+    np.testing.assert_array_equal(found, np.broadcast_to(values(4, 1), (4, 3)))

@@ -1,0 +1,222 @@
+"""An inference computes what forward does, from arrays, and touches nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+from atled_contexts import Context
+
+CONTEXTS = {
+    "cpu": Context(["cpu:float", "reference:float"]),
+    "sim": Context(["sim:float"], fallback="quiet"),
+    "reference": Context(["reference:float"]),
+}
+
+TOLERANCE = 2e-5  # of the largest element: what folding rounds otherwise, in networks of a few layers
+
+
+@pytest.fixture(params=CONTEXTS, autouse=True)
+def context(request: pytest.FixtureRequest) -> Iterator[Context]:
+    nn.clear_parameters()
+    with nn.auto_forward(False), nn.context_scope(CONTEXTS[request.param]):
+        yield CONTEXTS[request.param]
+    nn.clear_parameters()
+
+
+def images(count: int = 2, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, 3, 8, 8)).astype(np.float32)
+
+
+def randomize() -> None:
+    rng = np.random.default_rng(2)
+    for name, variable in nn.get_parameters(grad_only=False).items():
+        values = rng.standard_normal(variable.shape) * 0.3
+        variable.d = values + 1 if name.endswith(("gamma", "var")) else values
+
+
+def residual(x: nn.Variable) -> nn.Variable:
+    """Convolutions with normalization behind them, one of them with bias, a sum, and a layer."""
+
+    def normalized(h: nn.Variable, name: str, with_bias: bool = False) -> nn.Variable:
+        h = PF.convolution(h, 4, (3, 3), pad=(1, 1), with_bias=with_bias, name=name)
+        return PF.batch_normalization(h, batch_stat=False, name=name)
+
+    h = F.relu(normalized(x, "first", with_bias=True))
+    h = F.relu(normalized(F.relu(normalized(h, "a")), "b") + h)
+    return PF.affine(F.average_pooling(h, (4, 4)), 5, name="last")
+
+
+def recorded(count: int = 2) -> tuple[nn.Variable, nn.Variable]:
+    x = nn.Variable((count, 3, 8, 8))
+    y = residual(x)
+    randomize()
+    return x, y
+
+
+def forward_of(x: nn.Variable, y: nn.Variable, values: np.ndarray) -> np.ndarray:
+    x.d = values
+    y.forward()
+    return y.d.copy()
+
+
+def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max() <= TOLERANCE * np.abs(wanted).max()
+
+
+def test_one_output_gives_what_forward_gives():
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    assert_close(infer(images()), forward_of(x, y, images()))
+
+
+def test_a_list_of_outputs_gives_a_list():
+    x, y = recorded()
+    found = nn.inference([y, F.sum(y)], [x])(images())
+    wanted = forward_of(x, y, images())
+    assert isinstance(found, list)
+    assert_close(found[0], wanted)
+    assert_close(found[1], wanted.sum())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_any_batch_size_is_computed(count):
+    x, y = recorded()
+    values = images(4)
+    wanted = np.concatenate([forward_of(x, y, values[:2]), forward_of(x, y, values[2:])])[:count]
+    assert_close(nn.inference(y, x)(values[:count]), wanted)
+
+
+def test_variables_are_left_as_they_were():
+    x, y = recorded()
+    before = forward_of(x, y, images())
+    nn.inference(y, x)(images(3, seed=5))
+    np.testing.assert_array_equal(x.d, images())
+    np.testing.assert_array_equal(y.d, before)
+    assert x.shape == (2, 3, 8, 8)
+
+
+def test_a_result_is_the_callers_own():
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    first = infer(images())
+    kept = first.copy()
+    infer(images(seed=7))
+    np.testing.assert_array_equal(first, kept)
+    first[...] = 0  # writable
+
+
+def test_parameters_are_read_as_they_are_at_each_call():
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    infer(images())
+    for variable in nn.get_parameters(grad_only=False).values():
+        variable.d = variable.d * 0.5 + 0.25
+    assert_close(infer(images()), forward_of(x, y, images()))
+
+
+def test_an_array_put_in_a_parameters_place_is_read():
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    infer(images())
+    w = nn.get_parameters()["a/conv/W"]
+    w.data = nn.NdArray.from_numpy_array(w.d * 2)
+    assert_close(infer(images()), forward_of(x, y, images()))
+
+
+def test_normalization_behind_nothing_to_fold_into_is_computed():
+    x = nn.Variable((2, 3, 8, 8))
+    y = F.tanh(PF.batch_normalization(x, batch_stat=False))
+    randomize()
+    assert_close(nn.inference(y, x)(images()), forward_of(x, y, images()))
+
+
+def test_a_convolution_that_others_read_too_is_as_it_was():
+    x = nn.Variable((2, 3, 8, 8))
+    h = PF.convolution(x, 4, (3, 3), name="c")
+    y = PF.batch_normalization(h, batch_stat=False) - h
+    randomize()
+    assert_close(nn.inference(y, x)(images()), forward_of(x, y, images()))
+    found, inner = nn.inference([y, h], x)(images())
+    assert_close(found, forward_of(x, y, images()))
+    assert_close(inner, forward_of(x, h, images()))
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_normalization_is_folded_on_the_axis_of_channels_only(axis):
+    x = nn.Variable((2, 3, 8, 8))
+    h = PF.convolution(x, 8, (3, 3), pad=(1, 1), name="c")
+    y = PF.batch_normalization(h, axes=[axis], batch_stat=False)
+    randomize()
+    assert_close(nn.inference(y, x)(images()), forward_of(x, y, images()))
+
+
+def test_products_and_depthwise_convolutions_take_normalization_in():
+    x = nn.Variable((2, 3, 8, 8))
+    h = PF.batch_normalization(PF.depthwise_convolution(x, (3, 3), name="d"), batch_stat=False, name="d")
+    y = PF.batch_normalization(PF.affine(h, 6, name="a"), batch_stat=False, name="a")
+    randomize()
+    assert_close(nn.inference(y, x)(images()), forward_of(x, y, images()))
+
+
+def test_an_output_that_only_shows_another_is_an_array_of_its_own():
+    x, y = recorded()
+    found, shown = nn.inference([y, F.reshape(y, (-1,))], x)(images(3))
+    assert shown.shape == (15,)
+    np.testing.assert_array_equal(found.ravel(), shown)
+
+
+def test_integers_of_an_input_that_holds_nothing_stay_integers():
+    x = nn.Variable((2, 3))
+    y = PF.embed(x, 10, 4)
+    randomize()
+    found = nn.inference(y, x)(np.array([[1, 2, 3], [9, 0, 1]]))
+    np.testing.assert_array_equal(found, nn.get_parameters()["embed/W"].d[[[1, 2, 3], [9, 0, 1]]])
+
+
+def test_lists_of_numbers_are_taken():
+    x = nn.Variable((1, 3))
+    np.testing.assert_array_equal(nn.inference(x * 2, x)([[1, 2, 3], [4, 5, 6]]), [[2, 4, 6], [8, 10, 12]])
+
+
+def test_threads_get_what_each_asked_for():
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    batches = [images(2, seed) for seed in range(4)]
+    wanted = [infer(batch) for batch in batches]
+    wrong = []
+
+    def ask(number: int) -> None:
+        for _ in range(20):
+            if not np.array_equal(infer(batches[number]), wanted[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_trace_sees_the_steps(context):
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    with nn.trace() as trace:
+        found = infer(images())
+    assert any("Convolution" in row.op for row in trace.rows())
+    assert_close(found, infer(images()))
+
+
+def test_the_plan_has_no_normalization_left():
+    x, y = recorded()
+    infer = nn.inference(y, x)
+    assert "BatchNormalization" in str(nn.explain(infer))
+    assert "BatchNormalization" not in str(infer.plan)
