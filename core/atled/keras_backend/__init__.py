@@ -36,6 +36,7 @@ from atled.keras_backend.functions.elementwise import round as round
 from atled.keras_backend.functions.elementwise import sigmoid as sigmoid
 from atled.keras_backend.functions.elementwise import sign as sign
 from atled.keras_backend.functions.elementwise import sin as sin
+from atled.keras_backend.functions.elementwise import sqrt as sqrt
 from atled.keras_backend.functions.elementwise import square as square
 from atled.keras_backend.functions.graph import gradients as gradients
 from atled.keras_backend.functions.graph import ifelse as ifelse
@@ -54,6 +55,7 @@ from atled.keras_backend.functions.reduction import argmax as argmax
 from atled.keras_backend.functions.reduction import argmin as argmin
 from atled.keras_backend.functions.reduction import cumprod as cumprod
 from atled.keras_backend.functions.reduction import cumsum as cumsum
+from atled.keras_backend.functions.reduction import logdiffexp as logdiffexp
 from atled.keras_backend.functions.reduction import logsumexp as logsumexp
 from atled.keras_backend.functions.reduction import max as max
 from atled.keras_backend.functions.reduction import mean as mean

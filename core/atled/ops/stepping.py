@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atled.ops.elementwise import Row, away, define, grid
+from atled.ops.elementwise import Row, away, define, grid, within
 
 _MEETING = {"x0": grid(), "x1": grid()}
 
@@ -61,6 +61,18 @@ define(
             "Rint", "", "rint(x)", {"x": None},
             doc="Nearest whole number, halves to the even one; the gradient is zero.",
             data={"x": away(-1.5, -0.5, 0.5, 1.5)}, no_gradient="stops", brief=True,
+        ),
+        Row(
+            "FloorDivide", "", "floor(x0 / x1)", {"x0": None, "x1": None},
+            doc="The largest whole number that is not above x0 / x1; the gradients are zero. Of integers exact up to "
+            "2**53, as a float.",
+            data={"x0": within(2.3, 2.6), "x1": within(1.0, 1.1)}, no_gradient="stops", brief=True,
+        ),
+        Row(
+            "Modulo", "", "x0 - x1 * floor(x0 / x1)", {"x0": "gy", "x1": "-gy * floor(x0 / x1)"},
+            doc="What is left of x0 behind whole multiples of x1; it has the sign of x1. Of integers exact up to "
+            "2**53, as a float.",
+            data={"x0": within(2.3, 2.6), "x1": within(1.0, 1.1)}, brief=True,
         ),
         Row(
             "Trunc", "", "trunc(x)", {"x": None},

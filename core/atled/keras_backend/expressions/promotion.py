@@ -30,7 +30,14 @@ def arithmetic(op: str, *operands: Any) -> Expression:
     elif kinds == {"b"} and op not in ("MaximumTies", "MinimumTies"):
         narrow = _narrow(given)
         given = [cast(each, narrow) for each in given]
+    if op in ("FloorDivide", "Modulo") and "f" not in kinds:
+        # Computed in floats, which are exact for whole numbers up to 2**53.
+        return cast(call(op, *given), _common(given))
     return call(op, *given)
+
+
+def _common(given: list[Any]) -> np.dtype:
+    return np.result_type(*(each.type if isinstance(each, Expression) else each for each in given))
 
 
 def power(x: Any, a: Any) -> Expression:

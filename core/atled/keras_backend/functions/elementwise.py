@@ -35,6 +35,11 @@ def log(x: Any) -> Expression:
     return call("Log", _float(x))
 
 
+def sqrt(x: Any) -> Expression:
+    """The square root of each element, of negative ones 0; its gradient is 0 below 0, infinity at 0."""
+    return call("SqrtClipped", _float(x))
+
+
 def sin(x: Any) -> Expression:
     """The sine of each element, in radians."""
     return call("Sin", _float(x))

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.errors import four_parts
-from atled.keras_backend.expressions.calls import call, expression
+from atled.errors import RefusedError, four_parts
+from atled.keras_backend.expressions.calls import call, expression, sized_call
 from atled.keras_backend.expressions.expression import Expression, place
+from atled.keras_backend.expressions.messages import asked
 from atled.keras_backend.expressions.promotion import cast
 from atled.keras_backend.settings import floatx
+
+if TYPE_CHECKING:
+    from atled.keras_backend.compiling.specialization import Specialization, Value
 
 Axis = int | Sequence[int] | None
 
@@ -28,7 +32,7 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Expression:
 
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Expression:
     """The product over axes; of integers and truth values in int64, as NumPy has it."""
-    return _reduced("Prod", x, axis, keepdims)
+    return _reduced("Product", x, axis, keepdims)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Expression:
@@ -89,6 +93,42 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Expression:
     return _reduced("LogSumExp", x, axis, keepdims)
 
 
+def logdiffexp(x: Any, axis: int | None = None, keepdims: bool = False) -> Expression:
+    """log(exp(x[1]) - exp(x[0])) along an axis of two elements, without overflow; NaN where x[1] is less than x[0].
+
+    None: of x flattened.  ValueError, when sizes are known: the axis has another count of elements.
+    """
+    given = expression(x)
+    if axis is None:
+        flat = call("Reshape", given, ndim=1, dtype=given.type, shape=(-1,))
+        found = _difference(flat, 0, False)
+        if not keepdims:
+            return found
+        return call("Reshape", found, ndim=given.ndim, dtype=given.type, shape=(1,) * given.ndim)
+    along = axes_of(axis) or ()
+    if len(along) != 1 or not -given.ndim <= along[0] < given.ndim:
+        remedy = f"name one of {-given.ndim} to {given.ndim - 1}, or None"
+        raise ValueError(four_parts(asked("logdiffexp", (given,)), f"axis={axis!r}", "", remedy))
+    return _difference(given, along[0] % given.ndim, bool(keepdims))
+
+
+def _difference(x: Expression, axis: int, keepdims: bool) -> Expression:
+    def side(first: int) -> Expression:
+        def rule(into: Specialization, values: Sequence[Value]) -> dict[str, Any]:
+            shape = values[0].desc.shape
+            if shape[axis] != 2:
+                wrong = f"axis {axis} has {shape[axis]} elements"
+                raise RefusedError(four_parts("logdiffexp()", wrong, "", "give two of them: the smaller one first"))
+            start = tuple(first if each == axis else 0 for each in range(x.ndim))
+            stop = tuple(first + 1 if each == axis else size for each, size in enumerate(shape))
+            return {"start": start, "stop": stop, "step": (1,) * x.ndim}
+
+        return sized_call("Slice", x, rule=rule, ndim=x.ndim, dtype=x.type)
+
+    found = call("LogDiffExp", side(0), side(1))
+    return found if keepdims else found[(slice(None),) * axis + (0,)]
+
+
 def cumsum(x: Any, axis: int | None = 0) -> Expression:
     """The sums of the elements up to each one along an axis; None: of x flattened."""
     return _running("CumSum", x, axis)
@@ -123,8 +163,8 @@ def _truth(op: str, combining: str, x: Any, axis: Axis, keepdims: bool) -> Expre
     if not isinstance(x, list | tuple) or axis is not None or keepdims:
         return _reduced(op, x, axis, keepdims)
     if not x:
-        asked = f"{place()[1]} of an empty {type(x).__name__}"
-        raise ValueError(four_parts(asked, "there is nothing to look at", "", "give an expression, or a list of some"))
+        empty = f"{place()[1]} of an empty {type(x).__name__}"
+        raise ValueError(four_parts(empty, "there is nothing to look at", "", "give an expression, or a list of some"))
     found, *others = [_reduced(op, each, None, False) for each in x]
     for each in others:
         found = call(combining, found, each)
