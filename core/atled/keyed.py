@@ -568,13 +568,44 @@ class Runner:
         self._floats = of._floats.copy()
         self._leaves = list(of._leaves.values())
         # The program, the table and the codes for which it was found; in one, as threads read it at the same time.
-        self._found: tuple[Any, object, list[int]] = None, None, []
+        self._found: tuple[Program | None, object, list[int]] = None, None, []
 
     def run(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
         """Run it, see `Description.run`.
 
         cells: of arrays with the shapes of its own, in the order in which it named these first; no two the same one.
         """
+        program = self._program(cells)
+        if program is None:
+            return self._run_anew(cells)
+        found: list[NdArray] = program.run(cells, (), self._floats)
+        return found
+
+    def run_out(self, cells: Sequence[ArrayCell]) -> list[np.ndarray]:
+        """The same, with results in new NumPy arrays."""
+        program = self._program(cells)
+        if program is None:
+            return [array.data for array in self._run_anew(cells)]
+        found: list[np.ndarray] = program.run_out(cells, self._floats)
+        return found
+
+    def kept(self, cells: Sequence[ArrayCell]) -> Callable[[], list[np.ndarray] | None] | None:
+        """`run_out` on the same arrays again and again; None: there is no quicker one, or it has not run on them.
+
+        It gives None, with nothing run, where `run_out` has to look for a program again.
+        """
+        table, program = self._found[1], self._program(cells)
+        run = None if program is None else program.kept(cells, self._floats)
+        if run is None:
+            return None
+
+        def run_kept() -> list[np.ndarray] | None:
+            return None if here().arrays is not table or RECORDERS else run()
+
+        return run_kept
+
+    def _program(self, cells: Sequence[ArrayCell]) -> Program | None:
+        """The program that ran last, if it is the one for these arrays here and now."""
         program, table, codes = self._found
         if (
             program is None
@@ -582,12 +613,14 @@ class Runner:
             or RECORDERS
             or codes != [cell.code if cell.pending is None else -1 for cell in cells]
         ):
-            made = self.on(cells)
-            results = made.run()
-            self._found = made._program, made._table, made._codes
-            return results
-        found: list[NdArray] = program.run(cells, (), self._floats)
-        return found
+            return None
+        return program
+
+    def _run_anew(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
+        made = self.on(cells)
+        results = made.run()
+        self._found = made._program, made._table, made._codes
+        return results
 
     def on(self, cells: Sequence[ArrayCell]) -> Description:
         """The description, on these arrays."""

@@ -13,7 +13,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.views import View
 from atled.calling import cached_calls
-from atled.keyed import Description, attributes_of
+from atled.keyed import Description, Runner, attributes_of
 from atled.op_spec import DERIVED, Row, define, undefine
 from atled_contexts import context_scope
 from atled_sim import faults
@@ -1090,3 +1090,48 @@ def test_what_has_arrays_of_its_own_has_no_pattern():
     d = Description()
     d.result(d.call("Mul2", d.leaf(x), d.leaf(own)))
     assert d.pattern([View(x)]) is None
+
+
+@PLACES
+def test_a_runner_runs_a_description_on_other_arrays(context):
+    x, y = array(3, 4), array(3, 4, seed=1)
+    runner = Runner(chain(context, x, y))
+    for seed in (2, 3, 4):
+        a, b = array(3, 4, seed=seed), array(3, 4, seed=seed + 1)
+        expected = 2 * np.tanh(a.data + b.data)
+        np.testing.assert_allclose(runner.run([a.cell, b.cell])[0].data, expected, rtol=1e-5)
+        (found,) = runner.run_out([a.cell, b.cell])
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_kept_run_sees_new_values_and_says_where_it_is_to_be_made_anew():
+    total = NdArray.from_numpy_array(np.float32(0))
+    d = Description()
+    leaf = d.leaf(total)
+    d.result(leaf)
+    d.assign(leaf, d.call("Add2", leaf, d.number(1)))
+    runner, cells = Runner(d), [total.cell]
+    assert runner.kept(cells) is None
+    with context_scope(CPU):
+        runner.run_out(cells), runner.run_out(cells)
+        run = runner.kept(cells)
+        assert [run()[0].item() for _ in range(3)] == [2, 3, 4]
+        total.data = 10
+        assert run()[0].item() == 10
+        with nn.trace():
+            assert run() is None
+        total.cast(np.float64)
+        assert run() is None
+    with context_scope(REFERENCE):
+        assert run() is None
+    assert total.data.item() == 11
+
+
+def test_one_of_two_equal_calls_may_be_a_value_of_its_own():
+    x = array(3)
+    d = Description(CPU)
+    leaf = d.leaf(x)
+    first, second = d.apart(d.call("Tanh", leaf)), d.call("Tanh", leaf)
+    (gradient,) = d.gradients(d.call("Add2", d.call("Mul2", first, d.number(3)), second), [first])
+    d.result(gradient)
+    assert d.run()[0].data.tolist() == [3, 3, 3]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST, DeviceStorage, Place
+from atled.arrays.results import Results
 from atled.arrays.spares import Spares, spares_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
@@ -128,6 +131,17 @@ class Program(ABC):
         where there are no views.  floats: the run-time floats.
         """
 
+    def run_out(self, cells: Cells, floats: Sequence[float]) -> list[np.ndarray]:
+        """`run` without views, with results in new NumPy arrays."""
+        return [array.data for array in self.run(cells, (), floats)]
+
+    def kept(self, cells: Cells, floats: Sequence[float]) -> Callable[[], list[np.ndarray] | None] | None:
+        """`run_out` to be called again and again, for arrays that mostly stay where they are; None: none is quicker.
+
+        It gives None, with nothing run, where one of them has other memory by now, or something watches it.
+        """
+        return None
+
     def run_bound(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """The same by a binding, which a trace and a verification see step by step."""
         # Where views begin matters to it; whole arrays begin where the plan has them begin.
@@ -172,6 +186,7 @@ class _OnHost(Program):
         "_moves",
         "_new_bytes",
         "_new_dtypes",
+        "_out",
         "_read",
         "_results",
     )
@@ -185,6 +200,7 @@ class _OnHost(Program):
         given = [*(memories[number] for number in self._read), *(slot.memory for slot in slots)]
         self._by_address = by_address(plan, given)
         self._results = _results_of(compiled, HOST)
+        self._out = [Results(shape, slot.desc.dtype) for slot, shape in zip(slots, self._shapes, strict=False)]
         self._new_bytes = [slot.desc.nbytes for slot in slots[count:]]
         self._new_dtypes = [slot.desc.dtype for slot in slots[count:]]
         self._drawn = [plan.slots[step.random_slot].source[1] for step in plan.steps if step.random_slot >= 0]
@@ -204,6 +220,24 @@ class _OnHost(Program):
 
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
+        made: list[NdArray] = []
+        addresses = []
+        for spares, shape in self._results:
+            array = spares.get()
+            array.shape = shape
+            made.append(array)
+            addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
+        self._run(cells, begins, floats, addresses)
+        return made
+
+    def run_out(self, cells: Cells, floats: Sequence[float]) -> list[np.ndarray]:
+        """See Program."""
+        made = [each.new() for each in self._out]
+        self._run(cells, (), floats, [address for _, address in made])
+        return [array for array, _ in made]
+
+    def _run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float], made: Sequence[int]) -> None:
+        """Compute, the results into memory at some addresses."""
         # Held while the kernels run: another thread may give an array other memory.
         storages: list[Any] = [cells[number].storage for number in self._read]
         if begins:
@@ -211,17 +245,12 @@ class _OnHost(Program):
             addresses = [storage.address + (begins[n] + low) * size for storage, (n, low, size) in moves]
         else:
             addresses = [storage.address for storage in storages]
-        made: list[NdArray] = []
-        for spares, shape in self._results:
-            array = spares.get()
-            array.shape = shape
-            made.append(array)
-            addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
+        addresses += made
         constants = self._constants
         values = self._floats(floats) if constants is None else constants
         if self._is_pure:
             self._by_address.run(addresses, values)
-            return made
+            return
         new = [HostStorage(nbytes) for nbytes in self._new_bytes] if self.swapped else ()
         if new:
             addresses += [storage.address for storage in new]
@@ -235,7 +264,31 @@ class _OnHost(Program):
                 self.swapped,
                 [(HOST, dtype, storage) for dtype, storage in zip(self._new_dtypes, new, strict=True)],
             )
-        return made
+
+    def kept(self, cells: Cells, floats: Sequence[float]) -> Callable[[], list[np.ndarray] | None] | None:
+        """See Program."""
+        if self._draws or self.swapped:
+            return None
+        held = [(cells[number], cells[number].storage) for number in self._read]
+        changed = [cells[number] for number in self.changed]
+        results = [each.new for each in self._out]
+        run_at = self._by_address.at([storage.address for _, storage in held if storage], self._floats(floats))
+
+        def run() -> list[np.ndarray] | None:
+            for cell, storage in held:
+                if cell.storage is not storage or cell.pending is not None:
+                    return None
+            if WATCHES:
+                return None
+            made = [new() for new in results]
+            try:
+                run_at([address for _, address in made])
+            finally:
+                for cell in changed:
+                    cell.touched()
+            return [array for array, _ in made]
+
+        return run
 
     def _run_changing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
         """Run steps that change arrays."""

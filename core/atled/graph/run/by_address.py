@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,15 @@ class ByAddress(ABC):
         addresses: of the memories in `given`, whose storages the caller keeps alive.
         floats: the value of each float of the plan.
         """
+
+    def at(self, addresses: Sequence[int], floats: Sequence[float]) -> Callable[[Sequence[int]], None]:
+        """A run again and again on the same floats and first addresses; it is called with the other addresses."""
+        first, values = list(addresses), list(floats)
+
+        def run(others: Sequence[int]) -> None:
+            self.run([*first, *others], values)
+
+        return run
 
 
 def by_address(plan: Plan, given: Sequence[int]) -> ByAddress:
@@ -118,6 +128,28 @@ class CallByAddress(ByAddress):
             self._workspaces.put(memory)
         if status:
             raise native_error(self._step, status)
+
+    def at(self, addresses: Sequence[int], floats: Sequence[float]) -> Callable[[Sequence[int]], None]:
+        """See ByAddress."""
+        if self._workspaces is not None:
+            return super().at(addresses, floats)
+        first, sources, numbers = list(addresses), self._sources, [floats[number] for number in self._floats]
+        call = partial(self._executor.run_call, self._address)
+        is_complete = len(first) == len(self.given)
+        if is_complete:
+            found = [*first, 0]
+            call = partial(call, *[found[number] + begin for number, begin in sources], *numbers)
+
+        def run(others: Sequence[int]) -> None:
+            if is_complete:
+                status = call()
+            else:
+                found = [*first, *others, 0]
+                status = call(*[found[number] + begin for number, begin in sources], *numbers)
+            if status:
+                raise native_error(self._step, status)
+
+        return run
 
 
 def _places(step: Step, plan: Plan) -> list[tuple[int, int]]:
