@@ -107,6 +107,7 @@ _LATER = {
     "memory_statistics": "atled.arrays.memory",
     "prefer_cached_array": "atled.arrays.preference",
     "reset_array_preference": "atled.arrays.preference",
+    "set_constants_limit": "atled.arrays.memory",
     "set_memory_cache_limit": "atled.arrays.memory",
 }
 

@@ -7,7 +7,7 @@ execution, to do nothing but launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -414,6 +414,34 @@ class Native:
         self.spread_inner = dict(spread_inner or {})
 
 
+class Pack:
+    """A form of one input that a kernel reads quicker, which depends on nothing but that input.
+
+    While the input was not written, the engine makes it once, keeps it, and hands its address over; all plans that want
+    the same form of an array have the same one. Where it is not kept - it would be too large, or the input is another
+    one at each run - the word stays 0, and the kernel does what `native` does.
+
+    input: position of the input, which is no longer read where there is a pack.
+    word: of the step's argument block, which receives the address of the pack, or stays 0.
+    form: hashable; of equal inputs, equal forms are equal bytes.
+    nbytes: of the pack, which begins at a multiple of 64.
+    native: machine code with three arguments: the input, the pack, a workspace.
+    workspace: bytes of that.
+    """
+
+    __slots__ = ("form", "input", "native", "nbytes", "word", "workspace")
+
+    def __init__(
+        self, input: int, word: int, form: Hashable, nbytes: int, native: Native, *, workspace: int = 0
+    ) -> None:
+        self.input = input
+        self.word = word
+        self.form = form
+        self.nbytes = nbytes
+        self.native = native
+        self.workspace = workspace
+
+
 # Any: arrays of the device's own type
 Bind = Callable[[Sequence[Any], Any, int], Callable[[], object]]
 
@@ -447,9 +475,10 @@ class Prepared:
     heeds_failure: of a queued one, that it changes nothing where the flag is not 0. `run` and `bind` get the flag, as
         above, in front of the number if both are said. What changes arrays (updates, running statistics) and does not
         heed waits for what may have failed before.
+    packs: of one with native=: the forms of its inputs that it would like to be given ready-made (`Pack`).
     """
 
-    __slots__ = ("bind", "heeds_failure", "may_fail", "native", "note", "queued", "run", "workspace")
+    __slots__ = ("bind", "heeds_failure", "may_fail", "native", "note", "packs", "queued", "run", "workspace")
 
     def __init__(
         self,
@@ -462,6 +491,7 @@ class Prepared:
         bind: Bind | None = None,
         may_fail: str = "",
         heeds_failure: bool = False,
+        packs: Sequence[Pack] = (),
     ) -> None:
         if run is None and native is None:
             raise TypeError("Prepared needs run=, native=, or both")
@@ -471,6 +501,9 @@ class Prepared:
             raise TypeError("Prepared(bind=...) needs queued=True")
         if (may_fail or heeds_failure) and not queued:
             raise TypeError("Prepared(may_fail=...) and Prepared(heeds_failure=True) need queued=True")
+        if packs and native is None:
+            raise TypeError("Prepared(packs=...) needs native=")
+        self.packs = tuple(packs)
         self.may_fail = may_fail
         self.heeds_failure = heeds_failure
         self.queued = queued

@@ -5,7 +5,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
 
     identity        PluginInfo, BackendInfo, TypeConfig, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, reference_run, FallbackEvent, reload_plugins
-    computing       Call, ArrayDesc, Prepared, Native, RANGE_BLOCK_WORDS, op_spec, shift_sources
+    computing       Call, ArrayDesc, Prepared, Native, Pack, RANGE_BLOCK_WORDS, op_spec,
+                    shift_sources
     executors       RowWord, FormWord, RangeWord: the words of what they run; call_form; LoopWord, LoopRowWord,
                     FixupWord, MoveWord, PatchWord, LOOP_ERRORS: of loops, for those with `loop_kernel`
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, RangeWord, RowWord, call_form
+from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Pack, Prepared, RangeWord, RowWord, call_form
 from atled.dtypes import is_float, is_narrow
 from atled.errors import DeviceLostError, OutOfMemoryError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
@@ -173,6 +174,7 @@ __all__ = [
     "Normal",
     "OpSpec",
     "OutOfMemoryError",
+    "Pack",
     "PatchWord",
     "PluginInfo",
     "Prepared",

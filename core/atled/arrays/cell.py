@@ -102,6 +102,7 @@ class ArrayCell:
         A Recipe: the values are not stored (there is no storage then), or a change of them is deferred.
     last_write: number of the last write by others than the plan that computes the array; to hand out a view counts
         as one. Kept up to date while plans read the array (`use`).
+    last_run: number of the last run of a plan that computed the array.  is_being_written: whether somebody is at it.
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     use: how plans use the head's storage.
@@ -113,7 +114,9 @@ class ArrayCell:
         "_copies",
         "code",
         "dtype",
+        "is_being_written",
         "is_data",
+        "last_run",
         "last_write",
         "pending",
         "place",
@@ -130,6 +133,8 @@ class ArrayCell:
         self.storage: Storage | None = None
         self.pending: Filled | Recipe | None = UNWRITTEN
         self.last_write = 0
+        self.last_run = 0
+        self.is_being_written = False
         self.zeroed = False
         self.use = Use.NONE
         self.is_data = False
@@ -449,6 +454,17 @@ class ArrayCell:
         if self.last_write > number:
             return True
         return isinstance(storage, HostStorage) and (storage.has_live_view or storage.viewed_until > number)
+
+    def is_unchanged_since(self, number: int) -> bool:
+        """Whether nobody wrote since a number of `WRITES`, plans included, as far as can be told, nor writes now."""
+        # In this order: a writer counts its write before it says that it has ended.
+        if self.is_being_written or self.last_write > number or self.last_run > number or self.pending is not None:
+            return False
+        storage = self.storage
+        if storage is None or not storage.exported:
+            return True
+        # What another library was given of a device's memory, it may write at any time.
+        return isinstance(storage, HostStorage) and not (storage.has_live_view or storage.viewed_until > number)
 
     def touched(self) -> None:
         """The head was written, or handed out to be: there is a new version, and copies are not current any more."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from atled.arrays.arena import arenas_on
+from atled.arrays.constants import CONSTANTS
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.arrays.spares import Spares, all_spares, clear_spares, set_spares_limit
 from atled.arrays.storage import POOL, size_class
@@ -14,7 +15,13 @@ from atled.errors import four_parts
 from atled.limits.caches import cache_counts, clear_caches
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 
-__all__ = ["clear_host_memory_cache", "clear_memory_cache", "memory_statistics", "set_memory_cache_limit"]
+__all__ = [
+    "clear_host_memory_cache",
+    "clear_memory_cache",
+    "memory_statistics",
+    "set_constants_limit",
+    "set_memory_cache_limit",
+]
 
 
 def memory_statistics() -> dict[str, dict[str, int]]:
@@ -28,7 +35,8 @@ def memory_statistics() -> dict[str, dict[str, int]]:
     NumPy views that outlive their array are not counted. For devices: what their plugins say, `bytes_in_use` at least;
         arena_bytes, where plans share memory: in what they need only while they run.
         kept_bytes: in small results that may be wanted again, if there are any.
-    "caches" counts what is kept of plans, calls and machine code, by name; each of these has a limit of its own.
+    "caches" counts what is kept of plans, calls and machine code, by name; each of these has a limit of its own. Two of
+        them are "constants", what was computed from arrays that nobody wrote since, and "bytes of constants".
 
         nn.memory_statistics()["host"]["peak_bytes"]
     """
@@ -83,25 +91,37 @@ def set_memory_cache_limit(limit_bytes: int) -> None:
 
     TypeError, ValueError: not a whole number of bytes, 0 or more.
     """
-    try:
-        limit = operator.index(limit_bytes)
-    except TypeError as error:
-        raise TypeError(
-            four_parts(
-                f"set_memory_cache_limit({limit_bytes!r})",
-                "not a whole number",
-                "",
-                "pass a count of bytes, such as 1 << 30",
-            )
-        ) from error
-    if limit < 0:
-        raise ValueError(
-            four_parts(f"set_memory_cache_limit({limit})", "negative", "", "pass 0 or more bytes; 0 keeps nothing")
-        )
+    limit = _bytes_of("set_memory_cache_limit", limit_bytes)
     POOL.set_limit(limit)
     set_spares_limit(limit)
     clear_spares()
     clear_caches("cached calls")  # they hold the queues of spare arrays; new ones keep within the limit
+
+
+def set_constants_limit(limit_bytes: int) -> None:
+    """Let constants take at most so many bytes, 1 GiB unless it is said; 0 keeps none. What is beyond goes at once.
+
+    A constant is what was computed from arrays that nobody wrote since, such as weights as a kernel reads them. What
+    does not fit is computed at each run.
+
+    TypeError, ValueError: not a whole number of bytes, 0 or more.
+    """
+    CONSTANTS.set_limit(_bytes_of("set_constants_limit", limit_bytes))
+
+
+def _bytes_of(function: str, limit_bytes: object) -> int:
+    """What a limit says; TypeError or ValueError if that is no count of bytes."""
+    try:
+        limit = operator.index(limit_bytes)  # type: ignore[arg-type]  # what is no whole number raises
+    except TypeError as error:
+        raise TypeError(
+            four_parts(
+                f"{function}({limit_bytes!r})", "not a whole number", "", "pass a count of bytes, such as 1 << 30"
+            )
+        ) from error
+    if limit < 0:
+        raise ValueError(four_parts(f"{function}({limit})", "negative", "", "pass 0 or more bytes; 0 keeps nothing"))
+    return limit
 
 
 def _device_classes() -> Iterator[tuple[ArrayClass, str]]:

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import NamedTuple
 
 import numpy as np
 
 from atled.arrays.place import HOST, Place
-from atled.call import RangeWord, RowWord
+from atled.call import Pack, RangeWord, RowWord
 from atled.graph.compile.memory import lay_out_arenas
 from atled.graph.compile.segments import Segment, segments_of
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.words import words_by_place
 from atled.graph.nodes.ir import Graph
 from atled.limits.sizes import in_units
+
+
+class PackedInput(NamedTuple):
+    """A form of an outside array that a step would like to be given ready-made.
+
+    slot: of the array.  word: of `Plan.block`, which receives its address or stays 0.
+    memory: number by which those who run the plan on addresses give it, beyond the memories of slots and workspace.
+    """
+
+    step: Step
+    pack: Pack
+    slot: int
+    word: int
+    memory: int
 
 
 class Plan:
@@ -29,6 +44,7 @@ class Plan:
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.  words: by device where floats and random states are in its table.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
+    packs: forms of outside arrays that no step writes, of which steps make use where they are kept.
     address_offsets: per address of a block the bytes from the begin of its memory on; None where all are 0.
     rows: (rows, len(RowWord)) int64; a row for each step that no other one carries.
     """
@@ -188,8 +204,26 @@ class Plan:
         self.address_offsets = np.array(address_offsets, np.int64) if any(address_offsets) else None
         self.float_words = np.array(float_words, np.intp)
         self.float_numbers = np.array(float_numbers, np.intp)
+        self.packs = self._packed()
         self._link_carried()
         self._lay_out_rows()
+
+    def _packed(self) -> list[PackedInput]:
+        asking = [step for step in self.steps if step.native is not None and step.prepared and step.prepared.packs]
+        if not asking:
+            return []
+        written = {self.slots[number].memory for step in self.steps for number in step.written}
+        offsets = dict(zip(self.steps, self.block_offsets, strict=True))
+        found: list[PackedInput] = []
+        for step in asking:
+            assert step.prepared is not None
+            for pack in step.prepared.packs:
+                number = step.arguments[pack.input]
+                slot = self.slots[number]
+                if slot.source[0] == "external" and not slot.is_window and slot.memory not in written:
+                    memory = self.memory_count + 1 + len(found)
+                    found.append(PackedInput(step, pack, number, offsets[step] + pack.word, memory))
+        return found
 
     @property
     def drawn_inside(self) -> list[int]:

@@ -29,6 +29,7 @@ from atled.graph.run.gradients import count_as_written
 from atled.graph.run.launching import launch_of
 from atled.graph.run.loops import launch_of_bodies
 from atled.graph.run.observed import run_observed
+from atled.graph.run.packs import Packs, wanted
 from atled.graph.run.programs import QueuedSteps, Readiness
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
 from atled.graph.run.travelling import Travelling, Travels
@@ -108,12 +109,16 @@ class Binding:
             cell.pending = UNWRITTEN
         self._bind_internals()
         self._fill_blocks()
+        self._packs = self._wanted_packs() if plan.packs else None
+        self._pack_addresses = [0] * len(plan.packs)
         random_states = [step.random_slot for step in plan.steps if step.random_slot >= 0]
         self.random_states = [self.array(slot) for slot in random_states]
         self._drawn_inside = [self.array(slot) for slot in plan.drawn_inside]
         drawn = {plan.slots[slot].source[1] for step in plan.steps for slot in step.draws}
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
+        changing = set(self._changed)
+        self._computed = [cell for cell in results if cell is not None and cell not in changing]
         self._flags: dict[Place, Flag] = {}
         self._tables = {place: Table(self, words) for place, words in plan.words.items()}
         self._bind_segments()
@@ -329,6 +334,26 @@ class Binding:
         if len(plan.float_words):
             self._block.view(np.float64)[plan.float_words] = self.floats[plan.float_numbers]
 
+    def _wanted_packs(self) -> Packs | None:
+        """The packs of the arrays that never left host memory."""
+        found = []
+        for packed in self.plan.packs:
+            slot = self.plan.slots[packed.slot]
+            cell, storage = self.cells[slot.source[1]], self._storages[slot.memory]
+            if isinstance(storage, HostStorage) and not self._travels(cell):
+                found.append(wanted(packed, (cell,), partial(_address_of, storage)))
+        return Packs(found) if len(found) == len(self.plan.packs) else None
+
+    def _put_packs(self, packs: Packs) -> object:
+        """Give the kernels the packs that are kept; what is to be kept alive during the run."""
+        held = packs.take()
+        addresses = [0 if storage is None else storage.address for storage in held] or [0] * len(self._pack_addresses)
+        if addresses != self._pack_addresses:
+            self._pack_addresses = addresses
+            for packed, address in zip(self.plan.packs, addresses, strict=True):
+                self._block[packed.word] = address
+        return held
+
     def set_floats(self, values: Sequence[float] | np.ndarray) -> None:
         """Give the floats new values, in the plan's order."""
         if values is not self.floats:
@@ -388,6 +413,7 @@ class Binding:
                 self.set_floats(floats)
             if self._on_devices is not None:
                 self._on_devices.fetch(active_trace())
+            held = None if self._packs is None else self._put_packs(self._packs)
             free = self._free
             if free is not None:
                 try:
@@ -395,6 +421,8 @@ class Binding:
                 except IndexError:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
+            for cell in self._changed:
+                cell.is_being_written = True
             try:
                 for random_state in self.random_states:
                     random_state[1] += 1
@@ -413,10 +441,13 @@ class Binding:
             finally:  # a run that fails, or is interrupted, may have changed them
                 if free is not None:
                     free.append(True)
-                if self._changed:
-                    version = next(WRITES)
-                    for cell in self._changed:
-                        cell.last_write = version
+                version = next(WRITES)
+                for cell in self._changed:
+                    cell.last_write = version
+                    cell.is_being_written = False
+                for cell in self._computed:
+                    cell.last_run = version
+                del held  # now, and not before: what the kernels read
             if EXPECTING and self.random_states:
                 self.remember(id(self.random_states), partial(go_back, self.random_states))
             if self._on_devices is not None:
@@ -496,6 +527,10 @@ class Binding:
                 raise native_error(step, status)
 
         return self.with_workspace(run_alone)
+
+
+def _address_of(storage: HostStorage) -> tuple[int, object]:
+    return storage.address, storage
 
 
 def go_back(random_states: Sequence[np.ndarray], times: int) -> None:

@@ -27,7 +27,8 @@ _KEPT_ARENA_BYTES = 1 << 16
 class ByAddress(ABC):
     """A plan without a binding, whose runs are given addresses.
 
-    given: the memories whose addresses these are, in that order.
+    given: the memories whose addresses these are, in that order; packs may be among them (`PackedInput.memory`), whose
+        address is 0 where they are not kept.
     """
 
     __slots__ = ("given", "plan")
@@ -66,7 +67,10 @@ class ByAddress(ABC):
 
 def by_address(plan: Plan, given: Sequence[int]) -> ByAddress:
     """What runs a plan on the addresses of some memories: the only ones, but for what is needed during a run alone."""
-    if len(plan.steps) == 1 and has_form(plan.steps[0]) and {slot.memory for slot in plan.slots} <= set(given):
+    outside = set(given)
+    is_packed = any(packed.memory in outside for packed in plan.packs)
+    is_one_call = len(plan.steps) == 1 and has_form(plan.steps[0]) and not is_packed
+    if is_one_call and {slot.memory for slot in plan.slots} <= outside:
         return CallByAddress(plan, given)
     return ProgramByAddress(plan, given)
 
@@ -183,6 +187,7 @@ class ProgramByAddress(ByAddress):
         "_arena_memories",
         "_arena_offsets",
         "_float_writes",
+        "_pack_writes",
         "_segments",
         "_spares",
         "_writes",
@@ -212,6 +217,8 @@ class ProgramByAddress(ByAddress):
         ]
         self._spares: list[_Block] = []
         self._writes = self._few_writes()
+        numbers = {memory: number for number, memory in enumerate(self.given)}
+        self._pack_writes = [(packed.word, numbers[packed.memory]) for packed in plan.packs if packed.memory in numbers]
         self._float_writes = list(zip(plan.float_words.tolist(), plan.float_numbers.tolist(), strict=True))
 
     def _few_writes(self) -> list[tuple[int, int, int]] | None:
@@ -242,6 +249,8 @@ class ProgramByAddress(ByAddress):
                 words[word] = addresses[number] + begin
             for word, number in self._float_writes:
                 numbers[word] = floats[number]
+        for word, number in self._pack_writes:
+            spare.words[word] = addresses[number]
         for executor, first, end, segment in self._segments:
             status = executor.run_program(spare.rows_address, first, end)
             if status:
@@ -252,7 +261,7 @@ class ProgramByAddress(ByAddress):
         self, block: np.ndarray, addresses: Sequence[int], arena: HostStorage, floats: Sequence[float]
     ) -> None:
         plan = self.plan
-        memories = np.empty(plan.memory_count + 1, np.int64)
+        memories = np.empty(plan.memory_count + 1 + len(plan.packs), np.int64)
         memories[self.given] = addresses
         memories[self._arena_memories] = self._arena_offsets + arena.address
         block[plan.address_words] = memories[plan.address_memories]

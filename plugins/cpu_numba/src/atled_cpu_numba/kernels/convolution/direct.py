@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
+from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task
 from atled_cpu_numba.kernels.convolution.result_words import (
     FIRST_OFFSET,
@@ -76,6 +77,7 @@ class Block:
     taps: int  # of all results
     group_weights: int  # from group to group
     pack: int  # address of PACK, or 0 if the weights do not lie in the order of the sums
+    packed: int  # address of the packed weights of all groups, or 0
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
 
@@ -224,7 +226,9 @@ def _build() -> Callable[..., int]:
             taken = min(chunk, images - first_image)
             if group != packed_group:
                 packed_group = group
-                if pack != 0:  # the weights lie in the order of the sums already
+                if w[Block.packed] != 0:
+                    packed_at = w[Block.packed] + 4 * group * padded_maps * channels * taps_in_all
+                elif pack != 0:  # the weights lie in the order of the sums already
                     weights, weight_map = w[Block.weight] + 4 * group * w[Block.group_weights], w[Block.weight_map]
                     q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = weights, weight_map, 1, maps
                     q[Pack.k], q[Pack.target], q[Pack.width] = channels * taps_in_all, packed_at, tile_rows
@@ -285,8 +289,17 @@ def prepare(task: Task, problem: Problem) -> Prepared:
         note += f", {len(planes.phases)} {'unfolded ' if _is_unfolded(task, planes) else ''}phases"
     biased = optional_words(Block.bias, problem.biases)
     arguments = (Block.x, Block.weight, *biased, Block.y, Block.workspace)
-    workspace = share_bytes * parts
-    return launch(CONVOLUTION, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note)
+    k = task.channels * math.prod(task.kernel)
+    return launch(
+        CONVOLUTION,
+        words,
+        arguments,
+        parts=parts,
+        workspace=share_bytes * parts,
+        after={0: Block.after},
+        packs=(weights_in_panels(Block.packed, task.groups, task.maps, k, host_lanes().rows),) if task.forward else (),
+        note=note,
+    )
 
 
 def choose_layout(task: Task) -> tuple[Layout, tuple[Result, ...]]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, SourcePhase
+from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import (
     FIRST_OFFSET,
     FIRST_PLACE,
@@ -76,7 +77,7 @@ class Block:
     phase_at: int  # word where the phase is
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
-    unused: int  # 0
+    packed: int  # address of the packed weights of all groups, or 0
 
 
 class Problem(NamedTuple):
@@ -258,7 +259,10 @@ def _build() -> Callable[..., int]:
             image = unit - group * images
             if group != packed_group:
                 packed_group = group
-                pack_weights(w, q, inner, group, packed_at)
+                if w[Block.packed] != 0:
+                    packed_at = w[Block.packed] + 4 * group * vectors * vector * channels * taps_in_all
+                else:
+                    pack_weights(w, q, inner, group, packed_at)
                 if w[Block.bias] != 0:
                     for m in range(maps):
                         bias[m] = floats32(w[Block.bias])[group * maps + m]
@@ -351,7 +355,13 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     words += [*tables, *filled(SourcePhase)]
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, maps in lanes, {'in place' if p.in_place else 'padded'}"
-    workspace = share_bytes * parts
     return launch(
-        CONVOLUTION_LANES, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
+        CONVOLUTION_LANES,
+        words,
+        arguments,
+        parts=parts,
+        workspace=share_bytes * parts,
+        after={0: Block.after},
+        packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, vector),) if p.in_order else (),
+        note=note,
     )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, CopyImages
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem
+from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
@@ -58,6 +59,7 @@ class Block:
     row_pitch: int
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
+    packed: int  # address of the packed weights of all groups, or 0
     phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
 
 
@@ -153,7 +155,10 @@ def _build() -> Callable[..., int]:
             image = unit - group * images
             if group != packed_group:
                 packed_group = group
-                pack_weights(w, q, inner, group, packed_at)
+                if w[Block.packed] != 0:
+                    packed_at = w[Block.packed] + 4 * group * panels * tile_rows * k
+                else:
+                    pack_weights(w, q, inner, group, packed_at)
                 if w[Block.bias] != 0:
                     for m in range(maps):
                         bias[m] = floats32(w[Block.bias])[group * maps + m]
@@ -219,7 +224,13 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     words += tap_words(p.results[0].taps, p.planes.offset)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
-    workspace = share_bytes * parts
     return launch(
-        CONVOLUTION_ROWS, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
+        CONVOLUTION_ROWS,
+        words,
+        arguments,
+        parts=parts,
+        workspace=share_bytes * parts,
+        after={0: Block.after},
+        packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, lanes.rows),) if p.in_order else (),
+        note=note,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import Call, Native, Prepared
+from atled.plugin import Call, Native, Pack, Prepared
 from atled_cpu_numba.kernels.shared.layout import NO_WORD
 from atled_cpu_numba.store import IRKernel, Kernel
 
@@ -169,6 +169,7 @@ def launch(
     range_bytes: Mapping[int, int] | None = None,
     spread: Mapping[int, int] | None = None,
     spread_inner: Mapping[int, int] | None = None,
+    packs: Sequence[Pack] = (),
     note: str = "",
 ) -> Prepared:
     """A Prepared that runs `kernel` on a block of `words`; the other arguments as in Native and Prepared."""
@@ -189,4 +190,9 @@ def launch(
         spread=spread,
         spread_inner=spread_inner,
     )
-    return Prepared(native=native, workspace=workspace, note=note)
+    return Prepared(native=native, workspace=workspace, note=note, packs=packs)
+
+
+def native_of(kernel: Kernel, words: Sequence[int], arguments: Sequence[int], parts: int = 1) -> Native:
+    """A kernel on a block of words, as a pack is made by it."""
+    return Native(kernel.address(), np.array(words, dtype=np.int64), tuple(arguments), parts=parts, owner=kernel)

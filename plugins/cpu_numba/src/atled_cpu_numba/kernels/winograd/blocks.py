@@ -22,6 +22,9 @@ _WIDTH = host_lanes().vector
 _VECTOR = ir.VectorType(ir.FloatType(), _WIDTH)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
 
+# Weights that were packed in an earlier run come from memory: the processor by itself stops at the end of each page.
+_ROWS_AHEAD = 24
+
 SIDE = 6  # of a tile that is read
 STEP = 4  # of the results of a tile
 
@@ -284,6 +287,8 @@ def make_panel_tile(rows: int, vectors: int, columns: int) -> Any:
             left = builder.select(builder.icmp_signed("<", left, w.number(_WIDTH)), left, w.number(_WIDTH))
             with w.counted(left, outer[:-1]) as (i, phis, following):
                 b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+                for j in range(vectors):
+                    w.prefetch(w.at(phis[-1], _ROWS_AHEAD * columns + j * _WIDTH))
                 a_now = w.at(outer[-1], i)
                 for r in range(rows):
                     value = w.splat(builder.load(w.at(a_now, r * _WIDTH), typ=ir.FloatType()))

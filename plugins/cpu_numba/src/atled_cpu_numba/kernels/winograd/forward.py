@@ -28,6 +28,7 @@ from atled_cpu_numba.kernels.shared.launch import (
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
+from atled_cpu_numba.kernels.winograd.transformed_weights import TRANSFORM_WEIGHTS, Transform, weights_transformed
 from atled_cpu_numba.store import Kernel
 
 # False: for work that wants the accuracy of direct sums everywhere.
@@ -84,6 +85,8 @@ class Block:
     results_start: int
     shared_bytes: int  # before the workspaces of the shares, for the transformed weights if shares are made of maps
     collect_rows: int  # address of COLLECT_ROWS
+    transform: int  # address of TRANSFORM_WEIGHTS
+    transformed: int  # address of all weights as that makes them, or 0
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
 
@@ -142,13 +145,11 @@ def suits(problem: Problem) -> bool:
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.shared.vectors import transpose_block
     from atled_cpu_numba.kernels.winograd.blocks import (
         input_tile,
         make_panel_tile,
         output_tile,
         store_transposed,
-        weight_tile,
     )
 
     lanes = host_lanes()
@@ -159,31 +160,6 @@ def _build() -> Callable[..., int]:
     lower = make_panel_tile(two_thirds, vectors, tile_columns)
     lowest = make_panel_tile(third, vectors, tile_columns)
     slim = make_panel_tile(tile_rows, 1, tile_columns)
-    taps_at_once = min(9, vector)
-
-    @piece
-    def transform_weights(w, first_map, count, taps_at, target):
-        """Panels of `tile_columns` maps, in each the 36 products, in each channel by channel."""
-        channels = w[Block.channels]
-        step = channels * tile_columns + vector
-        end = w[Block.weight] + 4 * w[Block.weight_size]
-        for m in range(0, count, vector):
-            known = min(vector, count - m)
-            first = first_map + m
-            to = target + 4 * (m // tile_columns * 36 * step + m % tile_columns)
-            for channel in range(channels):
-                start = w[Block.weight] + 4 * (first * w[Block.weight_map] + channel * w[Block.weight_channel])
-                last = start + 4 * (known - 1) * w[Block.weight_map]
-                for tap in range(0, 9, taps_at_once):
-                    # Vectors may be longer than the taps: at the end of the weight they reach to the left instead.
-                    here = min(tap, 9 - taps_at_once)
-                    if last + 4 * (here + vector) > end:
-                        here = 9 - vector
-                    taps, weight_map = start + 4 * here, w[Block.weight_map]
-                    transpose_block((taps, weight_map, known, taps_at + 4 * vector * (vector + here), vector))
-                source = taps_at + 4 * vector * (vector + w[Block.first_tap])
-                weight_tile((source, w[Block.tap_step] * vector, to, step))
-                to += 4 * tile_columns
 
     @piece
     def multiply(channels, tiles, maps, v, v_panel, v_step, u, u_step, m, m_row, m_step):
@@ -250,7 +226,16 @@ def _build() -> Callable[..., int]:
         if m0 >= m1 or b0 >= b1:
             return 0
         panels = (m1 - m0 + tile_columns - 1) // tile_columns
-        transform_weights(w, m0, m1 - m0, flat, u)
+        if w[Block.transformed] != 0:
+            u = w[Block.transformed] + 4 * 36 * u_step * (m0 // tile_columns)
+        else:
+            weight, weight_map, weight_channel = w[Block.weight], w[Block.weight_map], w[Block.weight_channel]
+            first_tap, tap_step, weight_size = w[Block.first_tap], w[Block.tap_step], w[Block.weight_size]
+            q[Transform.weight], q[Transform.target], q[Transform.taps] = weight, u, flat
+            q[Transform.channels], q[Transform.maps], q[Transform.first_map] = channels, m1 - m0, m0
+            q[Transform.weight_map], q[Transform.weight_channel] = weight_map, weight_channel
+            q[Transform.first_tap], q[Transform.tap_step], q[Transform.weight_size] = first_tap, tap_step, weight_size
+            call3(w[Block.transform], inner, 0, 1)
         bias = floats32(bias_at)
         for i in range(panels * tile_columns):
             bias[i] = floats32(w[Block.bias])[m0 + i] if w[Block.bias] != 0 and m0 + i < m1 else 0.0
@@ -352,7 +337,12 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         maps_at_once=plan.maps_at_once,
         weight_size=weight_size,
         collect_rows=COLLECT_ROWS.address(),
+        transform=TRANSFORM_WEIGHTS.address(),
         **starts,
+    )
+    strides = problem.weight_map, problem.weight_channel
+    transformed = weights_transformed(
+        Block.transformed, problem.channels, problem.maps, strides, weight_size, turned=problem.turned
     )
     biased = optional_words(Block.bias, biases)
     return launch(
@@ -362,6 +352,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         parts=parts,
         workspace=starts["shared_bytes"] + starts["share_bytes"] * parts,
         after={0: Block.after},
+        packs=(transformed,),
         note=f"winograd 4x4, {plan.at_once * problem.tiles[1]} tiles at once",
     )
 

@@ -1,0 +1,115 @@
+"""The weights of a convolution as Winograd's products read them, which depend on nothing but the weights.
+
+TRANSFORM_WEIGHTS is a kernel of its own: the convolution calls it by address with a block in its workspace, unless it
+is given the result (`weights_transformed`), which the engine keeps while the weights are not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled.plugin import Native, Pack
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import native_of, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.store import Kernel
+
+_WEIGHTS_PER_US = 100.0  # pairs of a channel and a map; a cautious rate of one core
+
+
+@layout
+class Transform:
+    """What TRANSFORM_WEIGHTS reads; strides in elements."""
+
+    weight: int  # address
+    target: int  # address of the panels
+    taps: int  # workspace: `taps_bytes` for each share
+    channels: int
+    maps: int
+    first_map: int
+    weight_map: int  # strides of the weight
+    weight_channel: int
+    weight_size: int  # elements
+    first_tap: int  # 0, or 8 for the gradient, which turns the kernel around
+    tap_step: int  # 1, or -1
+
+
+def taps_bytes() -> int:
+    """Workspace of a share: nine taps in vectors of maps, with a vector of vectors on both sides."""
+    vector = host_lanes().vector
+    return 4 * vector * (3 * vector + 9)
+
+
+def transformed_bytes(channels: int, maps: int) -> int:
+    """Bytes of the panels: a vector more for each of 36 products, or all would compete for the same lines of caches."""
+    lanes = host_lanes()
+    return 4 * 36 * (channels * lanes.columns + lanes.vector) * -(-maps // lanes.columns)
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.vectors import transpose_block
+    from atled_cpu_numba.kernels.winograd.blocks import weight_tile
+
+    lanes = host_lanes()
+    vector, tile_columns = lanes.vector, lanes.columns
+    taps_at_once, share_bytes = min(9, vector), taps_bytes()
+
+    @kernel
+    def transform_weights(block, part, parts):
+        """Panels of `tile_columns` maps, in each the 36 products, in each channel by channel."""
+        w = words(block)
+        channels, maps, target = w[Transform.channels], w[Transform.maps], w[Transform.target]
+        taps_at = w[Transform.taps] + part * share_bytes
+        step = channels * tile_columns + vector
+        end = w[Transform.weight] + 4 * w[Transform.weight_size]
+        panels = (maps + tile_columns - 1) // tile_columns
+        m0, m1 = panels * part // parts * tile_columns, min(maps, panels * (part + 1) // parts * tile_columns)
+        for m in range(m0, m1, vector):
+            known = min(vector, maps - m)
+            first = w[Transform.first_map] + m
+            to = target + 4 * (m // tile_columns * 36 * step + m % tile_columns)
+            for channel in range(channels):
+                start = first * w[Transform.weight_map] + channel * w[Transform.weight_channel]
+                start = w[Transform.weight] + 4 * start
+                last = start + 4 * (known - 1) * w[Transform.weight_map]
+                for tap in range(0, 9, taps_at_once):
+                    # Vectors may be longer than the taps: at the end of the weight they reach to the left instead.
+                    here = min(tap, 9 - taps_at_once)
+                    if last + 4 * (here + vector) > end:
+                        here = 9 - vector
+                    taps, weight_map = start + 4 * here, w[Transform.weight_map]
+                    transpose_block((taps, weight_map, known, taps_at + 4 * vector * (vector + here), vector))
+                source = taps_at + 4 * vector * (vector + w[Transform.first_tap])
+                weight_tile((source, w[Transform.tap_step] * vector, to, step))
+                to += 4 * tile_columns
+        return 0
+
+    return transform_weights
+
+
+TRANSFORM_WEIGHTS = Kernel("transform_weights", _build)
+
+
+def weights_transformed(
+    word: int, channels: int, maps: int, strides: tuple[int, int], weight_size: int, *, turned: bool
+) -> Pack:
+    """All weights transformed, the second input of a convolution, for a word of its block.
+
+    strides: of the weight, from map to map and from channel to channel.
+    """
+    words = filled(
+        Transform,
+        channels=channels,
+        maps=maps,
+        weight_map=strides[0],
+        weight_channel=strides[1],
+        weight_size=weight_size,
+        first_tap=8 if turned else 0,
+        tap_step=-1 if turned else 1,
+    )
+    parts = share_count(channels * maps / _WEIGHTS_PER_US, -(-maps // host_lanes().columns))
+    native: Native = native_of(TRANSFORM_WEIGHTS, words, (Transform.weight, Transform.target, Transform.taps), parts)
+    form = "winograd", channels, maps, strides, weight_size, turned
+    return Pack(1, word, form, transformed_bytes(channels, maps), native, workspace=taps_bytes() * parts)

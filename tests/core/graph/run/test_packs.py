@@ -1,0 +1,292 @@
+"""Packed weights that are kept from run to run: never stale, the same bits, shared, and given up where they change."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled.solvers as S
+from atled.arrays.constants import CONSTANTS
+from atled.keyed import Description
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.standard_normal((2, 16, 12, 12), "f")
+WEIGHTS = RNG.standard_normal((3, 24, 16, 3, 3), "f")
+
+
+@pytest.fixture(autouse=True)
+def empty():
+    nn.clear_memory_cache()
+    yield
+    CONSTANTS.set_limit(1 << 30)
+
+
+def leaf(values, need_grad=None):
+    return nn.Variable.from_numpy_array(values, need_grad=need_grad)
+
+
+def convolution(images, weight):
+    return F.convolution(images, weight, pad=(1, 1))
+
+
+def computed(images, weight):
+    """In a first run, which packs by itself."""
+    y = convolution(leaf(images), leaf(weight))
+    y.forward()
+    return y.d.copy()
+
+
+def counted():
+    return nn.memory_statistics()["caches"]["constants"]
+
+
+def is_kept(y):
+    """Whether its plan has a pack after two runs more."""
+    y.forward()
+    y.forward()
+    return counted() > 0
+
+
+@pytest.fixture
+def graph():
+    """x, w, y with a kept pack of w."""
+    x, w = leaf(IMAGES), leaf(WEIGHTS[0], need_grad=True)
+    y = convolution(x, w)
+    y.forward()
+    y.forward()
+    assert counted() == 1
+    return x, w, y
+
+
+def test_results_are_the_same_bits_with_and_without(graph):
+    _, _, y = graph
+    np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
+
+
+def by_view(w):
+    w.d[...] = WEIGHTS[1]
+
+
+def by_data(w):
+    w.data.data = WEIGHTS[1]
+
+
+def by_d(w):
+    w.d = WEIGHTS[1]
+
+
+def by_copy_from(w):
+    w.data.copy_from(nn.NdArray.from_numpy_array(WEIGHTS[1]))
+
+
+def by_another_array(w):
+    w.data = nn.NdArray.from_numpy_array(WEIGHTS[1])
+
+
+def by_foreign_export(w):
+    np.from_dlpack(w.data)[...] = WEIGHTS[1]
+
+
+def by_assignment(w):
+    d = Description()
+    d.assign(d.leaf(w.data), d.leaf(nn.NdArray.from_numpy_array(WEIGHTS[1])))
+    d.run()
+
+
+def by_formula_in_place(w):
+    d = Description()
+    target = d.leaf(w.data)
+    d.assign(target, d.call("Mul2", target, d.number(2.0)))
+    d.run()
+    by_copy_from(w)
+
+
+def by_output_of_an_op(w):
+    F.identity(nn.NdArray.from_numpy_array(WEIGHTS[1]), outputs=[w.data])
+
+
+def by_another_plan(w):
+    y = F.identity(leaf(WEIGHTS[1]))
+    y.data = w.data
+    y.forward()
+    w.data = y.data
+
+
+def by_fill(w):
+    w.data.fill(3)
+    by_d(w)
+
+
+def by_cast(w):
+    w.data.cast(np.float64)
+    by_d(w)
+
+
+def by_reshaped_view(w):
+    w.data.data.reshape(-1)[:] = WEIGHTS[1].ravel()
+
+
+WAYS = [
+    by_view,
+    by_data,
+    by_d,
+    by_copy_from,
+    by_another_array,
+    by_foreign_export,
+    by_assignment,
+    by_formula_in_place,
+    by_output_of_an_op,
+    by_another_plan,
+    by_fill,
+    by_cast,
+    by_reshaped_view,
+]
+
+
+@pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
+def test_no_way_of_writing_leaves_a_stale_pack(graph, write):
+    _, w, y = graph
+    write(w)
+    for _ in range(4):
+        y.forward()
+        np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[1]))
+
+
+def test_a_view_that_is_held_is_looked_through_at_each_run(graph):
+    _, w, y = graph
+    view = w.d
+    for values in (*WEIGHTS, *WEIGHTS):
+        view[...] = values
+        y.forward()
+        np.testing.assert_array_equal(y.d, computed(IMAGES, values))
+
+
+def trained_by_updates(y, w):
+    solver = S.Sgd(0.1)
+    solver.set_parameters({"w": w})
+
+    def step():
+        loss = F.mean(y)
+        loss.forward()
+        w.grad.zero()
+        loss.backward()
+        solver.update()
+
+    return step
+
+
+def trained_by_a_compiled_step(y, w):
+    solver = S.Momentum(0.1)
+    solver.set_parameters({"w": w})
+    return nn.compile_step(F.mean(y), solver)
+
+
+@pytest.mark.parametrize("training", [trained_by_updates, trained_by_a_compiled_step])
+def test_updates_in_place_are_seen(graph, training):
+    x, w, y = graph
+    step = training(convolution(x, w), w)
+    for _ in range(3):
+        step()
+        y.forward()
+        y.forward()
+        np.testing.assert_array_equal(y.d, computed(IMAGES, w.data.data.copy()))
+
+
+def test_plans_of_several_batch_sizes_share_one_pack():
+    w = leaf(WEIGHTS[0])
+    made = [convolution(leaf(np.repeat(IMAGES, size, 0)), w) for size in (1, 2)]
+    for y in made * 3:
+        y.forward()
+    assert counted() == 1
+
+
+def test_what_changes_at_each_run_is_not_kept_and_hardly_looked_at():
+    w = leaf(WEIGHTS[0])
+    y = convolution(leaf(IMAGES), w)
+    for number in range(200):
+        w.d = WEIGHTS[number % 3]
+        y.forward()
+        assert counted() == 0
+    packs = y.value.details.roots.forward.binding._packs
+    assert packs._rest > 0 and packs._idle == 15
+    assert is_kept_after(y, 40)
+
+
+def is_kept_after(y, count):
+    for _ in range(count):
+        y.forward()
+    return counted() > 0
+
+
+def test_where_there_is_no_room_results_are_the_same():
+    nn.set_constants_limit(0)
+    y = convolution(leaf(IMAGES), leaf(WEIGHTS[0]))
+    assert not is_kept(y)
+    y.forward()
+    np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
+
+
+def test_what_was_dropped_is_made_again(graph):
+    _, _, y = graph
+    nn.clear_memory_cache()
+    assert counted() == 0
+    assert is_kept(y)
+    np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
+
+
+def test_a_trace_sees_the_same_results(graph):
+    _, _, y = graph
+    with nn.trace():
+        y.forward()
+    np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
+
+
+def test_what_is_written_while_threads_pack_it_is_not_stale_afterwards(graph):
+    _, w, _ = graph
+    graphs = [convolution(leaf(IMAGES), w) for _ in range(2)]
+    done = threading.Event()
+
+    def infer(y):
+        while not done.is_set():
+            y.forward()
+
+    threads = [threading.Thread(target=infer, args=(y,)) for y in graphs]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        w.data.data = WEIGHTS[number % 2]
+    done.set()
+    for thread in threads:
+        thread.join()
+    for y in graphs:
+        y.forward()
+        np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[1]))
+
+
+SHAPES = [
+    ((1, 512, 7, 7), (512, 512, 3, 3), {"pad": (1, 1)}),
+    ((1, 128, 28, 28), (256, 128, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+    ((2, 3, 64, 64), (64, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
+    ((2, 8, 32, 32), (12, 8, 5, 5), {"pad": (2, 2)}),
+    ((2, 16, 9, 9), (24, 4, 3, 3), {"group": 4, "dilation": (2, 2)}),
+    ((1, 16, 14, 14), (40, 16, 3, 3), {"pad": (1, 1)}),
+    ((2, 4, 9, 9), (6, 2, 5, 5), {"group": 2}),
+]
+
+
+@pytest.mark.parametrize("x, w, attributes", SHAPES, ids=lambda value: str(value))
+def test_every_way_of_convolving_gives_the_same_bits(x, w, attributes):
+    rng = np.random.default_rng(1)
+    images, weight, bias = (leaf(rng.standard_normal(shape, "f")) for shape in (x, w, w[:1]))
+    y = F.relu(F.convolution(images, weight, bias, **attributes))
+    found = []
+    for _ in range(4):
+        y.forward()
+        found.append(y.d.copy())
+    assert counted() == 1
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
