@@ -51,12 +51,16 @@ def _build(dtype: str) -> Callable[..., int]:
     scale = {"float32": np.float32(4.6566126e-10), "float64": np.float64(2.0**-31)}[dtype]
 
     @inlined
-    def load(rows, first, count, state):
+    def load(rows, first, count, a0, a1, a2, b0, b1, b2):
         x = ints32(rows + 24 * first)
-        for k in range(6):
-            to = ints32(state + 4 * _STREAMS * k)
-            for j in range(count):
-                to[j] = x[6 * j + k]
+        p0, p1, p2, q0, q1, q2 = ints32(a0), ints32(a1), ints32(a2), ints32(b0), ints32(b1), ints32(b2)
+        for j in range(count):
+            p0[j] = x[6 * j]
+            p1[j] = x[6 * j + 1]
+            p2[j] = x[6 * j + 2]
+            q0[j] = x[6 * j + 3]
+            q1[j] = x[6 * j + 4]
+            q2[j] = x[6 * j + 5]
 
     @inlined
     def store(new_rows, first, begin, end, a0, a1, a2, b0, b1, b2):
@@ -85,9 +89,14 @@ def _build(dtype: str) -> Callable[..., int]:
         for number_of_block in range(blocks * part // parts, blocks * (part + 1) // parts):
             first = number_of_block * _STREAMS
             streams = min(_STREAMS, n - first)
-            load(w[Block.rows], first, streams, state)
+            if first >= count:
+                rows, new_rows = ints32(w[Block.rows] + 24 * first), ints32(w[Block.new_rows] + 24 * first)
+                for i in range(6 * streams):
+                    new_rows[i] = rows[i]
+                continue
             a0, a1, a2 = state, state + 4 * _STREAMS, state + 8 * _STREAMS
             b0, b1, b2 = state + 12 * _STREAMS, state + 16 * _STREAMS, state + 20 * _STREAMS
+            load(w[Block.rows], first, streams, a0, a1, a2, b0, b1, b2)
             drawing = streams
             at = first
             while at < count:
