@@ -77,6 +77,11 @@ from atled.keras_backend.functions.variables import placeholder as placeholder
 from atled.keras_backend.functions.variables import variable as variable
 from atled.keras_backend.functions.variables import zeros as zeros
 from atled.keras_backend.functions.variables import zeros_like as zeros_like
+from atled.keras_backend.random.functions import make_rng as make_rng
+from atled.keras_backend.random.functions import random_binomial as random_binomial
+from atled.keras_backend.random.functions import random_normal as random_normal
+from atled.keras_backend.random.functions import random_uniform as random_uniform
+from atled.keras_backend.random.streams import RandomStreams as RandomStreams
 from atled.keras_backend.settings import backend as backend
 from atled.keras_backend.settings import cast_to_floatx as cast_to_floatx
 from atled.keras_backend.settings import epsilon as epsilon

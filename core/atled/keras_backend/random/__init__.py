@@ -1,0 +1,1 @@
+"""Random numbers: streams whose rows are variables, and functions that draw by them."""
