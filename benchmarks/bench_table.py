@@ -348,6 +348,21 @@ def _neon_autodiff() -> list[Row]:
     return [*known, normalized]
 
 
+def _keras_random() -> list[Row]:
+    """Random numbers of the Keras-style backend."""
+    return [
+        Row(
+            f"1e6 {kind} numbers by MRG31k3p",
+            "bench_rows.keras_random:numbers",
+            ("atled", "numpy"),
+            {"kind": kind},
+            tolerance=None,
+            goal=Goal(ratio, ["numpy"]),
+        )
+        for kind, ratio in (("uniform", 0.6), ("normal", 0.4), ("binomial", 0.6))
+    ]
+
+
 def _neon_convolutions() -> list[Row]:
     case, rows = "bench_rows.neon_convolution:convolution", []
     for kind in ("fprop", "bprop", "update"):
@@ -495,6 +510,7 @@ ROWS = [
     *_neon_autodiff(),
     *_neon_convolutions(),
     *_neon_training(),
+    *_keras_random(),
     *_training(),
     *_loops(),
     *_processes(),
