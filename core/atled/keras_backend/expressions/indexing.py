@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -50,20 +49,17 @@ def _entry(given: Any, x: Expression) -> Any:
         return given
     if isinstance(given, slice):
         return _Bounds(*(None if each is None else size(each) for each in (given.start, given.stop, given.step)))
-    if isinstance(given, Expression):
-        found = given
-    else:
-        try:
-            return operator.index(given) if not isinstance(given, bool | np.bool_) else _refuse(x, "a truth value")
-        except TypeError:
-            values = np.asarray(given)
-            found = Constant(values.astype(np.int64) if not values.size else values)
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        return int(given)
+    found = expression(given)
+    if isinstance(found, Constant) and not found.value.size:
+        found = Constant(found.value.astype(np.int64))  # NumPy takes an empty list for one of floats
     if found.type.kind not in "iu":
         _refuse(x, f"a value of {found.dtype}")
     return found
 
 
-def _refuse(x: Expression, what: str) -> Any:
+def _refuse(x: Expression, what: str) -> NoReturn:
     raise TypeError(
         four_parts(
             asked("operator []", (x,)),

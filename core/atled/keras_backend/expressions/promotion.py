@@ -30,13 +30,28 @@ def arithmetic(op: str, *operands: Any) -> Expression:
     elif kinds == {"b"} and op not in ("MaximumTies", "MinimumTies"):
         narrow = _narrow(given)
         given = [cast(each, narrow) for each in given]
+    if not any(each.type.kind == "f" for each in given if isinstance(each, Expression)):
+        _check_held(given)
     if op in ("FloorDivide", "Modulo") and "f" not in kinds:
         # Computed in floats, which are exact for whole numbers up to 2**53.
         return cast(call(op, *given), _common(given))
     return call(op, *given)
 
 
+def _check_held(given: list[Any]) -> None:
+    """Refuse Python numbers that are none of the dtype of the integers beside them, which they do not widen."""
+    dtypes = [each.type for each in given if isinstance(each, Expression)]
+    common = np.result_type(*dtypes)
+    if common.kind not in "iu":
+        return
+    low, high = np.iinfo(common).min, np.iinfo(common).max
+    if any(type(each) is int and not low <= each <= high for each in given):
+        wrong = f"{common} holds {low} to {high}, and a Python number widens nothing"
+        raise OverflowError(four_parts(asked(place()[1], given), wrong, "", "cast the expression to a wider dtype"))
+
+
 def _common(given: list[Any]) -> np.dtype:
+    """The dtype of operands, as NumPy promotes them."""
     return np.result_type(*(each.type if isinstance(each, Expression) else each for each in given))
 
 
