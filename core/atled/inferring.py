@@ -17,6 +17,7 @@ from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
 from atled.graph.inference.compiling import compile_inference
+from atled.graph.inference.fixed_values import FixedValues
 from atled.graph.inference.recorded import Recorded
 from atled.graph.inference.running import BoundRunner, Runner, runner_of
 from atled.variable import Variable
@@ -55,12 +56,12 @@ def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequenc
 class _Planned(NamedTuple):
     """A plan for inputs of some shapes and dtypes.
 
-    epoch: at which the constants were looked at.  key: of what they were like.  constants: their arrays.
+    epoch: at which the parameters were looked at.  key: of what they were like.
+    observed: runs the plan where a trace or a verification looks on.
     """
 
     epoch: int
     key: object
-    constants: Sequence[ArrayCell]
     runner: Runner
     observed: Runner
 
@@ -82,6 +83,7 @@ class Inference:
             raise _refused(f"inputs[{unread}] is read by no output", "leave it out, or give the outputs that read it")
         self._descs = [self._recorded.input_desc(number) for number in range(len(leaves))]
         self._plans: OrderedDict[object, _Planned] = OrderedDict()
+        self._values = FixedValues(())
         self._last: object = None
         self._lock = threading.Lock()
 
@@ -154,17 +156,16 @@ class Inference:
         return given.astype(desc.dtype)
 
     def _planned(self, key: Any) -> _Planned:
-        """The plan for some shapes and dtypes; a new one where constants were replaced by others since."""
+        """The plan for some shapes and dtypes; a new one where parameters were replaced by others since."""
         with PLANNING:
             epoch = EPOCH.value
-            found = self._recorded.constants()
-            cells = [cell for cell, _ in found]
-            for cell in cells:
+            found = self._recorded.parameters()
+            for cell, _ in found:
                 cell.settle()
             like = plugin_generation(), tuple((id(cell), shape, cell.dtype, cell.place) for cell, shape in found)
             planned = self._plans.get(key)
             if planned is None or planned.key != like:
-                planned = self._made(key, epoch, like, cells, [shape for _, shape in found])
+                planned = self._made(key, epoch, like, found)
             else:
                 planned = planned._replace(epoch=epoch)
             with self._lock:
@@ -174,22 +175,23 @@ class Inference:
                     self._plans.popitem(last=False)
             return planned
 
-    def _made(
-        self, key: Any, epoch: int, like: object, cells: Sequence[ArrayCell], shapes: Sequence[tuple[int, ...]]
-    ) -> _Planned:
+    def _made(self, key: Any, epoch: int, like: object, found: Sequence[tuple[ArrayCell, tuple[int, ...]]]) -> _Planned:
         descs = [ArrayDesc(shape, dtype) for shape, dtype in key]
-        distinct = list({id(cell): cell for cell in cells}.values())
-        numbers = {id(cell): len(descs) + number for number, cell in enumerate(distinct)}
-        constants = [
-            (numbers[id(cell)], ArrayDesc(shape, cell.dtype)) for cell, shape in zip(cells, shapes, strict=True)
-        ]
+        cells = list({id(cell): cell for cell, _ in found}.values())
+        numbers = {id(cell): number for number, cell in enumerate(cells, len(descs))}
+        parameters = []
+        for cell, shape in found:
+            assert cell.dtype is not None, "settled"
+            parameters.append((numbers[id(cell)], ArrayDesc(shape, cell.dtype)))
         try:
-            plan, results = compile_inference(self._recorded, descs, constants)
+            compiled = compile_inference(self._recorded, descs, parameters)
         except ValueError as error:
             raise self._unfit(descs, error) from error
-        runner = runner_of(plan, descs, distinct, results)
-        observed = runner if isinstance(runner, BoundRunner) else BoundRunner(plan, descs, distinct, results)
-        return _Planned(epoch, like, distinct, runner, observed)
+        if tuple(map(id, self._values.parameters)) != tuple(map(id, cells)):
+            self._values = FixedValues(cells)
+        runner = runner_of(compiled, descs, self._values)
+        observed = runner if isinstance(runner, BoundRunner) else BoundRunner(compiled, descs, self._values)
+        return _Planned(epoch, like, runner, observed)
 
     def _unfit(self, descs: Sequence[ArrayDesc], error: ValueError) -> ValueError:
         """The error for inputs of which the graph cannot be computed."""

@@ -85,7 +85,7 @@ class Recorded:
         read = {operand for call in self.calls for operand in call.operands}
         return next((number for number in range(len(self.inputs)) if number not in read), None)
 
-    def constants(self) -> list[tuple[ArrayCell, tuple[int, ...]]]:
+    def parameters(self) -> list[tuple[ArrayCell, tuple[int, ...]]]:
         """The arrays of the leaves that are no inputs, as they are now, and their shapes."""
         return [(value.data.cell, value.shape) for value in self._leaves[len(self.inputs) :]]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
-from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.graph.compile.plan import Plan
+from atled.graph.inference.compiling import Compiled
+from atled.graph.inference.fixed_values import FixedValues, Snapshot
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.fixed import FixedLayout, FixedProgram
@@ -22,23 +22,27 @@ Arrays = Sequence[np.ndarray]
 
 
 class Runner(ABC):
-    """A plan of an inference, for any threads.
+    """An inference compiled for inputs of some shapes and dtypes, for any threads.
 
-    descs: of the inputs, which are outside arrays 0, 1, ...  constants: the others, by number.  shapes: of the outputs.
+    compiled: its outside arrays are the inputs, the parameters, and what is computed from these alone.
+    descs: of the inputs.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        descs: Sequence[ArrayDesc],
-        constants: Sequence[ArrayCell],
-        shapes: Sequence[tuple[int, ...]],
-    ) -> None:
-        self.plan = plan
+    def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
+        self.plan = compiled.plan
+        self._compiled = compiled
         self._descs = list(descs)
-        self._cells = list(constants)
-        self._shapes = list(shapes)
-        self._floats = [value for _, value in plan.floats]
+        self._shapes = compiled.shapes
+        self._values = values
+        self._floats = [value for _, value in compiled.plan.floats]
+        self._last = Snapshot(0, ())
+
+    def _snapshot(self) -> Snapshot:
+        """What is computed from parameters alone, as they are now."""
+        compiled, last = self._compiled, self._last
+        if compiled.fixed is not None and not (last.cells and self._values.is_current(last)):
+            last = self._last = self._values.take(compiled.fixed, compiled.keys, len(self._descs))
+        return last
 
     @abstractmethod
     def run(self, inputs: Arrays) -> list[np.ndarray]:
@@ -48,12 +52,10 @@ class Runner(ABC):
         """
 
 
-def runner_of(
-    plan: Plan, descs: Sequence[ArrayDesc], constants: Sequence[ArrayCell], shapes: Sequence[tuple[int, ...]]
-) -> Runner:
-    """What runs a plan on the arrays of its constants as long as these are where they are and have their dtypes."""
-    kind = _OnHost if _OnHost.fits(plan, descs, constants) else BoundRunner
-    return kind(plan, descs, constants, shapes)
+def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> Runner:
+    """What runs an inference as long as its parameters are where they are and have their dtypes."""
+    kind = _OnHost if _OnHost.fits(compiled.plan, descs, values.parameters) else BoundRunner
+    return kind(compiled, descs, values)
 
 
 class _Lane:
@@ -66,44 +68,37 @@ class _Lane:
         self.outputs = [HostStorage(desc.nbytes) for desc in runner.results]
         self.own = [storage.address for storage in (*self.inputs, *self.outputs)]
         self.program = FixedProgram(runner.layout, runner.floats)
-        self.held: Any = None
+        self.held: Sequence[HostStorage] = ()
         self.addresses: Sequence[int] = ()
 
 
 class _OnHost(Runner):
-    """One of native steps in host memory: each run takes a lane, with a copy of the inputs in its memory."""
+    """One of native steps in host memory: each run takes a lane, with a copy of the inputs in its memory.
 
-    def __init__(
-        self,
-        plan: Plan,
-        descs: Sequence[ArrayDesc],
-        constants: Sequence[ArrayCell],
-        shapes: Sequence[tuple[int, ...]],
-    ) -> None:
-        super().__init__(plan, descs, constants, shapes)
-        memories = {number: plan.slots[slot].memory for number, _, _, slot in plan.requests}
-        count = len(self._descs)
-        self.given = [self._descs[number] for number in range(count) if number in memories]
+    given: what the plan reads of the inputs.  results: what it makes.
+    """
+
+    def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
+        super().__init__(compiled, descs, values)
+        plan, count = self.plan, len(self._descs)
+        requests = {number: (plan.slots[slot].memory, dtype) for number, _, dtype, slot in plan.requests}
+        self._read = [number for number in range(count) if number in requests]
+        self.given = [self._descs[number] for number in self._read]
         self.results = [plan.slots[slot].desc for slot in plan.targets]
         self.floats = self._floats
-        self._read = [number for number in range(count) if number in memories]
-        dtypes = {number: dtype for number, _, dtype, _ in plan.requests}
-        self._constants = [(number - count, dtypes[number]) for number in sorted(memories) if number >= count]
-        given = [memories[number] for number in self._read]
+        further = sorted(number for number in requests if number >= count)
+        self._arrays = [(number - count, requests[number][1]) for number in further]
+        given = [requests[number][0] for number in self._read]
         given += [plan.slots[slot].memory for slot in plan.targets]
-        given += [memories[number + count] for number, _ in self._constants]
-        self.layout = FixedLayout(plan, given)
+        self.layout = FixedLayout(plan, [*given, *(requests[number][0] for number in further)])
         self._lanes: list[_Lane] = []
 
     @staticmethod
-    def fits(plan: Plan, descs: Sequence[ArrayDesc], constants: Sequence[ArrayCell]) -> bool:
-        """Whether a plan can run so."""
-        count = len(descs)
+    def fits(plan: Plan, descs: Sequence[ArrayDesc], parameters: Sequence[ArrayCell]) -> bool:
+        """Whether a plan can run so; what is computed from parameters alone is where the plan wants it."""
+        known = [*((HOST, desc.dtype) for desc in descs), *((cell.place, cell.dtype) for cell in parameters)]
         return ByAddress.fits(plan) and all(
-            descs[number].dtype == dtype
-            if number < count
-            else (constants[number - count].place is place and constants[number - count].dtype == dtype)
-            for number, place, dtype, _ in plan.requests
+            known[number] == (place, dtype) for number, place, dtype, _ in plan.requests if number < len(known)
         )
 
     def run(self, inputs: Arrays) -> list[np.ndarray]:
@@ -114,10 +109,10 @@ class _OnHost(Runner):
             lane = _Lane(self)
         for number, storage, desc in zip(self._read, lane.inputs, self.given, strict=True):
             storage.array(desc.shape, desc.dtype)[...] = inputs[number]
-        held = [self._cells[number].copy_at(HOST, dtype) for number, dtype in self._constants]
+        held = self._held()
         if held != lane.held:
             lane.held = held
-            lane.addresses = [*lane.own, *(storage.address for storage in held if isinstance(storage, HostStorage))]
+            lane.addresses = [*lane.own, *(storage.address for storage in held)]
         lane.program.run(lane.addresses)
         outputs = [
             storage.array(shape, desc.dtype).copy()
@@ -125,6 +120,12 @@ class _OnHost(Runner):
         ]
         self._lanes.append(lane)
         return outputs
+
+    def _held(self) -> list[HostStorage]:
+        """The memory of parameters, and of what is computed from them, in the order of the layout."""
+        cells = (*self._values.parameters, *self._snapshot().cells)
+        held = [cells[number].copy_at(HOST, dtype) for number, dtype in self._arrays]
+        return [storage for storage in held if isinstance(storage, HostStorage)]
 
 
 class BoundRunner(Runner):
@@ -135,7 +136,7 @@ class BoundRunner(Runner):
         plan = self.plan
         cells = [_cell_of(array, desc) for array, desc in zip(inputs, self._descs, strict=True)]
         made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
-        Binding(plan, [*cells, *self._cells], made, self._floats, epoch=EPOCH.value).run()
+        Binding(plan, [*cells, *self._values.parameters, *self._snapshot().cells], made, self._floats).run()
         outputs = []
         for cell, shape in zip(made, self._shapes, strict=True):
             cell.settle()
