@@ -186,6 +186,17 @@ def test_lists_of_numbers_are_taken():
     np.testing.assert_array_equal(nn.inference(x * 2, x)([[1, 2, 3], [4, 5, 6]]), [[2, 4, 6], [8, 10, 12]])
 
 
+def test_weights_may_be_inputs():
+    x, w = nn.Variable((2, 3, 8, 8)), nn.Variable((4, 3, 3, 3))
+    y = F.convolution(F.convolution(x, w), nn.Variable.from_numpy_array(np.ones((2, 4, 3, 3), np.float32)))
+    infer = nn.inference(y, [x, w])
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        weights = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+        w.d = weights
+        assert_close(infer(images(), weights), forward_of(x, y, images()))
+
+
 def test_threads_get_what_each_asked_for():
     x, y = recorded()
     infer = nn.inference(y, x)

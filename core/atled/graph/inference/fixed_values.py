@@ -37,7 +37,7 @@ class FixedValues:
     def is_current(self, snapshot: Snapshot) -> bool:
         """Whether no parameter was written since, as far as can be told."""
         number = snapshot.number
-        return not any(cell.may_differ_since(number) for cell in self.parameters)
+        return all(cell.is_unchanged_since(number) for cell in self.parameters)
 
     def take(self, plan: Plan, keys: Sequence[Hashable], first: int) -> Snapshot:
         """The values of a plan, computed where they are not there, or not those of the parameters as they are.

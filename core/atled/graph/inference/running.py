@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +13,13 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
-from atled.graph.compile.plan import Plan
+from atled.graph.compile.plan import PackedInput, Plan
 from atled.graph.inference.compiling import Compiled
 from atled.graph.inference.fixed_values import FixedValues, Snapshot
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.fixed import FixedLayout, FixedProgram
+from atled.graph.run.packs import Packs, wanted
 
 Arrays = Sequence[np.ndarray]
 
@@ -58,18 +61,41 @@ def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValue
     return kind(compiled, descs, values)
 
 
+class _Given(NamedTuple):
+    """What a run reads beside its inputs, kept alive by this.
+
+    storages: of parameters, and of what is computed from them, in the order of the layout; addresses: of these.
+    packs: forms of some of them that kernels read instead, 0 for one that is not kept.
+    """
+
+    storages: Sequence[HostStorage]
+    packed: Sequence[HostStorage | None]
+    addresses: Sequence[int]
+    packs: Sequence[int]
+
+
+_NOTHING = _Given((), (), (), ())
+
+
 class _Lane:
     """What one run at a time has to itself: memory for inputs and outputs, and the program on it."""
 
-    __slots__ = ("addresses", "held", "inputs", "outputs", "own", "program")
+    __slots__ = ("addresses", "given", "inputs", "outputs", "own", "program")
 
     def __init__(self, runner: _OnHost) -> None:
         self.inputs = [HostStorage(desc.nbytes) for desc in runner.given]
         self.outputs = [HostStorage(desc.nbytes) for desc in runner.results]
         self.own = [storage.address for storage in (*self.inputs, *self.outputs)]
         self.program = FixedProgram(runner.layout, runner.floats)
-        self.held: Sequence[HostStorage] = ()
+        self.given = _NOTHING
         self.addresses: Sequence[int] = ()
+
+    def run(self, given: _Given) -> None:
+        """Run the program."""
+        if given is not self.given:
+            self.given = given
+            self.addresses = [*self.own, *given.addresses]
+        self.program.run(self.addresses, given.packs)
 
 
 class _OnHost(Runner):
@@ -91,7 +117,11 @@ class _OnHost(Runner):
         given = [requests[number][0] for number in self._read]
         given += [plan.slots[slot].memory for slot in plan.targets]
         self.layout = FixedLayout(plan, [*given, *(requests[number][0] for number in further)])
+        # Inputs are others at each run: where one of them is packed, kernels go without packs.
+        self._is_packed = bool(plan.packs) and all(self._parameter_of(packed) >= 0 for packed in plan.packs)
         self._lanes: list[_Lane] = []
+        self._packs: tuple[Snapshot, Packs] | None = None
+        self._last_given = _NOTHING
 
     @staticmethod
     def fits(plan: Plan, descs: Sequence[ArrayDesc], parameters: Sequence[ArrayCell]) -> bool:
@@ -109,11 +139,7 @@ class _OnHost(Runner):
             lane = _Lane(self)
         for number, storage, desc in zip(self._read, lane.inputs, self.given, strict=True):
             storage.array(desc.shape, desc.dtype)[...] = inputs[number]
-        held = self._held()
-        if held != lane.held:
-            lane.held = held
-            lane.addresses = [*lane.own, *(storage.address for storage in held)]
-        lane.program.run(lane.addresses)
+        lane.run(self._given())
         outputs = [
             storage.array(shape, desc.dtype).copy()
             for storage, desc, shape in zip(lane.outputs, self.results, self._shapes, strict=True)
@@ -121,11 +147,39 @@ class _OnHost(Runner):
         self._lanes.append(lane)
         return outputs
 
-    def _held(self) -> list[HostStorage]:
-        """The memory of parameters, and of what is computed from them, in the order of the layout."""
-        cells = (*self._values.parameters, *self._snapshot().cells)
-        held = [cells[number].copy_at(HOST, dtype) for number, dtype in self._arrays]
-        return [storage for storage in held if isinstance(storage, HostStorage)]
+    def _given(self) -> _Given:
+        """What is there to be read now; the object of last time while it is all the same."""
+        last = self._last_given
+        snapshot = self._snapshot()
+        cells = (*self._values.parameters, *snapshot.cells)
+        found = [cells[number].copy_at(HOST, dtype) for number, dtype in self._arrays]
+        storages = [storage for storage in found if isinstance(storage, HostStorage)]
+        packed = self._packs_of(snapshot, cells).take() if self._is_packed else ()
+        if storages != last.storages or packed != last.packed:
+            addresses = [storage.address for storage in storages]
+            packs = [0 if storage is None else storage.address for storage in packed]
+            last = self._last_given = _Given(storages, packed, addresses, packs)
+        return last
+
+    def _packs_of(self, snapshot: Snapshot, cells: Sequence[ArrayCell]) -> Packs:
+        """The packs of parameters, and of what is computed from them in a snapshot."""
+        known = self._packs
+        if known is None or known[0] is not snapshot:
+            wished = [(packed, cells[self._parameter_of(packed)]) for packed in self.plan.packs]
+            items = [wanted(packed, (cell,), partial(_address_of, cell), patience=0) for packed, cell in wished]
+            known = self._packs = snapshot, Packs(items)
+        return known[1]
+
+    def _parameter_of(self, packed: PackedInput) -> int:
+        """Which of the parameters, or of what is computed from them, is packed; negative for an input."""
+        number: int = self.plan.slots[packed.slot].source[1]
+        return number - len(self._descs)
+
+
+def _address_of(cell: ArrayCell) -> tuple[int, object]:
+    storage = cell.settle()
+    assert isinstance(storage, HostStorage)
+    return storage.address, storage
 
 
 class BoundRunner(Runner):

@@ -39,8 +39,8 @@ class FixedLayout:
             if isinstance(segment, NativeSegment)
         ]
 
-    def write(self, block: np.ndarray, addresses: Sequence[int], arena: int) -> None:
-        """Put the addresses into argument blocks."""
+    def write(self, block: np.ndarray, addresses: Sequence[int], packs: Sequence[int], arena: int) -> None:
+        """Put the addresses into argument blocks; packs: none, or one for each that the plan wants."""
         plan = self.plan
         memories = np.zeros(plan.memory_count + 1, np.int64)
         memories[self.given] = addresses
@@ -48,15 +48,14 @@ class FixedLayout:
         block[plan.address_words] = memories[plan.address_memories]
         if plan.address_offsets is not None:
             block[plan.address_words] += plan.address_offsets
+        for packed, address in zip(plan.packs, packs or [0] * len(plan.packs), strict=True):
+            block[packed.word] = address
 
 
 class FixedProgram:
-    """A native plan for one run at a time, with an arena and argument blocks of its own.
+    """A native plan for one run at a time, with an arena and argument blocks of its own."""
 
-    addresses: what the blocks hold; an object that is another one is written anew.
-    """
-
-    __slots__ = ("_addresses", "_arena", "_block", "_layout", "_rows", "_rows_address")
+    __slots__ = ("_addresses", "_arena", "_block", "_layout", "_packs", "_rows", "_rows_address")
 
     def __init__(self, layout: FixedLayout, floats: Sequence[float]) -> None:
         plan = layout.plan
@@ -69,17 +68,18 @@ class FixedProgram:
         if len(plan.float_words):
             self._block.view(np.float64)[plan.float_words] = np.array(floats)[plan.float_numbers]
         self._addresses: Sequence[int] | None = None
+        self._packs: Sequence[int] = ()
 
-    def run(self, addresses: Sequence[int]) -> None:
+    def run(self, addresses: Sequence[int], packs: Sequence[int] = ()) -> None:
         """Run all steps.
 
-        addresses: of the memories that are given, whose storages the caller keeps alive; the same object as in the last
-        run stands for the same addresses.
+        addresses: of the memories that are given; packs: of those of the plan, 0 for one that is not kept. The caller
+        keeps what is there alive; the same two objects as in the last run stand for the same addresses.
         """
         layout = self._layout
-        if addresses is not self._addresses:
-            layout.write(self._block, addresses, self._arena.address)
-            self._addresses = addresses
+        if addresses is not self._addresses or packs is not self._packs:
+            layout.write(self._block, addresses, packs, self._arena.address)
+            self._addresses, self._packs = addresses, packs
         for executor, first, end, segment in layout.segments:
             status = executor.run_program(self._rows_address, first, end)
             if status:
