@@ -655,6 +655,26 @@ def test_a_count_of_steps_is_an_array_and_a_refused_one_changes_nothing():
     np.testing.assert_array_equal(x.data, 8 * before)
 
 
+def test_a_count_of_steps_may_be_a_python_number_with_which_nothing_is_compiled_anew():
+    x, counts = array(2), set()
+    for count in (3, 5):
+        d = Description(CPU)
+        steps = d.number(count)
+
+        def outer(state, d=d, steps=steps):
+            made = d.loop(lambda inner: ([d.call("Add2", inner, inner)], []), states=[state], count=steps)
+            return made.states, []
+
+        d.result(d.loop(outer, states=[d.leaf(x)], length=2).states[0])
+        np.testing.assert_array_equal(d.run()[0].data, 4**count * x.data)
+        counts.add(programs())
+    assert len(counts) == 1
+    with pytest.raises(TypeError, match="Python number"):
+        d = Description(CPU)
+        d.loop(lambda state: ([state], []), states=[d.leaf(x)], count=d.number(2.5))
+        d.run()
+
+
 def test_rows_of_views_are_taken():
     x = array(4, 6, dtype=np.float64)
     d = Description(CPU)

@@ -454,9 +454,19 @@ class Described:
     ) -> Sequence[IRValue]:
         """Begin the step of a loop: rows of its sequences, and its states."""
         rows, first = ([self.value(number) for number in numbers] for numbers in (sequences, states))
-        step = Step(self._inner, rows, first, None if count is None else self.value(count), length, backwards)
+        step = Step(self._inner, rows, first, None if count is None else self._count(count), length, backwards)
         self._scopes.append(step)
         return (*step.rows, *step.states)
+
+    def _count(self, number: int) -> IRValue:
+        """The count of a loop, which may be a Python number: a run-time value, too."""
+        value = self._operand(number)
+        if not isinstance(value, Number) or value.kind is not int:
+            return self.value(number)
+        if value.exact is not None:
+            return value.exact
+        made: IRValue = self._inner.op("Constant", val=value.slot, shape=(), dtype=np.dtype(np.int64))
+        return made
 
     def _of_last_row(self, x: IRValue | None, bounds: dict[str, Any]) -> tuple[list[IRValue | None], dict[str, Any]]:
         """Input and attributes of a slice: of a state instead of its last row, for which alone no row need be kept."""
