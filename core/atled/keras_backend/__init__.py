@@ -77,6 +77,8 @@ from atled.keras_backend.functions.variables import placeholder as placeholder
 from atled.keras_backend.functions.variables import variable as variable
 from atled.keras_backend.functions.variables import zeros as zeros
 from atled.keras_backend.functions.variables import zeros_like as zeros_like
+from atled.keras_backend.loops.scan import scan as scan
+from atled.keras_backend.loops.until import until as until
 from atled.keras_backend.random.functions import make_rng as make_rng
 from atled.keras_backend.random.functions import random_binomial as random_binomial
 from atled.keras_backend.random.functions import random_normal as random_normal

@@ -47,7 +47,7 @@ def wanted(inputs: Any, outputs: Sequence[Any], updates: Any, options: Mapping[s
         advanced = {each: new for each, new in advances_of(computed).items() if each not in assigned}
         if not advanced:
             break
-        assigned |= {each: _new_value(each, new) for each, new in advanced.items()}
+        assigned |= {each: new_value(each, new) for each, new in advanced.items()}
     missing = [each for each in computed if type(each) is Placeholder and each not in listed and each not in replaced]
     if missing:
         names = ", ".join(each.shown for each in missing)
@@ -109,11 +109,11 @@ def _updates(given: Any) -> dict[Variable, Expression]:
         if variable in found:
             asked = f"two updates of {variable.shown}"
             raise ValueError(four_parts(asked, "a function assigns once to a variable", "", "give it one new value"))
-        found[variable] = _new_value(variable, value)
+        found[variable] = new_value(variable, value)
     return found
 
 
-def _new_value(variable: Variable, value: Any) -> Expression:
+def new_value(variable: Variable, value: Any) -> Expression:
     """The new value of a variable, in its dtype."""
     return _fitting(variable, value, f"an update of {variable.shown}")
 

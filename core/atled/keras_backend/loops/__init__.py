@@ -1,0 +1,1 @@
+"""Loops: `scan`, whose step is a function of expressions, and what ends one."""
