@@ -134,11 +134,9 @@ class Loop(Several):
                 break
             made |= more
         begun = {state.inside: state.initial for state in self.states}
-        around = {**self.sequences, **self.passed, **begun}
-        return [
-            *(outer for each, outer in around.items() if each in flowing),
-            *(e for e in self._outside if e in flowing),
-        ]
+        within = {**self.sequences, **self.passed, **begun}
+        around = [each for each in flowing if each not in within and each not in self._inside]
+        return [*(outer for each, outer in within.items() if each in flowing), *around]
 
     @property
     def advances(self) -> Mapping[Variable, Expression]:

@@ -24,7 +24,7 @@ def variable(values, dtype="float64"):
 def test_states_and_sequences_go_through_a_recurrence(backend):
     x, w = placeholder(2), variable(floats(3, 3) / 2)
     h0 = variable(np.zeros(3))
-    s, updates = B.scan(lambda row, h, w: B.exp(-(row + h.dot(w)) ** 2), h0, sequences=x, non_sequences=w)
+    s, updates = B.scan(lambda row, h, w: B.exp(-((row + h.dot(w)) ** 2)), h0, sequences=x, non_sequences=w)
     assert updates == OrderedDict()
     values = floats(5, 3, seed=1)
     h, expected = np.zeros(3), []
