@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # On a simulator: the first two samples of each op, and of ops with formulas a few.
-_OPS = "Affine or Batch or Conv or Pool or Softmax or Sum or Mean or Adam or Tanh or Cast"
+_OPS = "Affine or Batch or Conv or Pool or Softmax or Sum or Mean or Adam or Tanh or Cast or MRG"
 _FAULT = re.compile(r"(OCLGRIND|.*data race|Invalid (read|write))")
 _SIMULATED = f"(test_values or test_runs) and (-0-float or -1-float) and ({_OPS})"
 

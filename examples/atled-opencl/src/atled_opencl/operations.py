@@ -1,4 +1,4 @@
-"""The ops with kernels of their own: products of matrices, convolution, pooling, sums, softmax, batch normalization."""
+"""The ops with kernels of their own: products, convolution, pooling, sums, softmax, batch normalization, streams."""
 
 from __future__ import annotations
 
@@ -207,6 +207,21 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     return queued(call, steps_back if back else steps, workspace=8 * channels * parts, heeds_failure=not back)
 
 
+def accepts_streams(call: Call) -> bool | str:
+    """True for numbers that the kernel draws, else the reason."""
+    rows, y = _present(call)[:2]
+    if y.dtype != np.float32:
+        return f"the kernel draws float32, not {y.dtype}"
+    return max(y.size, rows.size) < 2**31 or "the kernel counts elements in 32 bits"
+
+
+def prepare_streams(call: Call) -> Prepared:
+    """Random numbers, a work item for each stream."""
+    rows, y = _present(call)[:2]
+    launch = _launch(call, "MRGUniform", (rows.shape[0],), (rows.shape[0], y.size))
+    return queued(call, lambda *given: [(launch, given, 0)])
+
+
 _OPS = {
     prepare_affine: "Affine",
     prepare_batch_normalization: "BatchNormalization BatchNormalizationGrad",
@@ -225,6 +240,7 @@ _STORES = (prepare_affine, prepare_convolution, prepare_matmul, prepare_sum)  # 
 
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
+    registrar.implementation("MRGUniform", "opencl", prepare_streams, accepts=accepts_streams, note="MRG31k3p")
     for prepare, ops in _OPS.items():
         for op in ops.split():
             attaches = ("gx" if op.endswith("Grad") else "y",) if prepare in _STORES else ()
