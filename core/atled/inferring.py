@@ -40,7 +40,9 @@ def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequenc
     before it. Results are those of `forward` but for rounding: up to 1e-5 of the largest element in float32 where the
     network has no more than some dozens of layers. Several threads may call it at once.
 
-    The graph is taken as it is now; parameters are read as they are at each call.
+    The graph is taken as it is now; parameters are read as they are at each call. What another thread assigns to one
+    meanwhile, or a solver to all, a call sees as a whole or not at all: if need be it runs again, or they wait for it.
+    Only writes through views that somebody holds are not seen.
 
     Args:
         outputs: what to compute; one Variable gives calls that return an array, a list those that return a list.
@@ -139,7 +141,7 @@ class Inference:
                     f"give an array of shape {_free(desc.shape)}",
                 )
             )
-        if given.dtype == desc.dtype:
+        if given.dtype == desc.dtype or given.dtype == self._recorded.compute_dtype(number):
             return given
         is_free = self._recorded.input_dtypes[number] is None and given.dtype.kind in "iub"
         if is_free:

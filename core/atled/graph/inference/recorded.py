@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.errors import four_parts
@@ -94,13 +96,14 @@ class Recorded:
         """That of the last call."""
         return self.calls[-1].context
 
+    def compute_dtype(self, number: int) -> np.dtype:
+        """In which floats the first reader of an input computes."""
+        reader = next(call for call in self.calls if number in call.operands)
+        return compute_dtype(reader.context.backends[0][1])
+
     def input_desc(self, number: int) -> ArrayDesc:
-        """What an input is by itself: float32, or of the type config of its first reader, if it holds nothing."""
-        dtype = self.input_dtypes[number]
-        if dtype is None:
-            reader = next(call for call in self.calls if number in call.operands)
-            dtype = compute_dtype(reader.context.backends[0][1])
-        return ArrayDesc(self.input_shapes[number], dtype)
+        """What an input is by itself; one that holds nothing has the dtype in which its first reader computes."""
+        return ArrayDesc(self.input_shapes[number], self.input_dtypes[number] or self.compute_dtype(number))
 
 
 def _refuse_effects(call: OneCall) -> None:

@@ -16,6 +16,7 @@ from atled.arrays.storage import HostStorage
 from atled.graph.compile.plan import PackedInput, Plan
 from atled.graph.inference.compiling import Compiled
 from atled.graph.inference.fixed_values import FixedValues, Snapshot
+from atled.graph.inference.quiet import run_whole
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.fixed import FixedLayout, FixedProgram
@@ -39,6 +40,9 @@ class Runner(ABC):
         self._values = values
         self._floats = [value for _, value in compiled.plan.floats]
         self._last = Snapshot(0, ())
+        # What steps count as changed, as normalization in half does, they leave as it is.
+        changed = {number - len(self._descs) for number, _, _ in compiled.plan.written}
+        self._watched = [cell for number, cell in enumerate(values.parameters) if number not in changed]
 
     def _snapshot(self) -> Snapshot:
         """What is computed from parameters alone, as they are now."""
@@ -47,12 +51,16 @@ class Runner(ABC):
             last = self._last = self._values.take(compiled.fixed, compiled.keys, len(self._descs))
         return last
 
-    @abstractmethod
     def run(self, inputs: Arrays) -> list[np.ndarray]:
-        """The outputs, in new arrays.
+        """The outputs, in new arrays, of parameters that nobody wrote meanwhile.
 
         inputs: of the shapes of the plan; what has another dtype is cast.
         """
+        return run_whole(lambda: self._run(inputs), self._watched)
+
+    @abstractmethod
+    def _run(self, inputs: Arrays) -> list[np.ndarray]:
+        """The outputs."""
 
 
 def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> Runner:
@@ -131,8 +139,7 @@ class _OnHost(Runner):
             known[number] == (place, dtype) for number, place, dtype, _ in plan.requests if number < len(known)
         )
 
-    def run(self, inputs: Arrays) -> list[np.ndarray]:
-        """See Runner."""
+    def _run(self, inputs: Arrays) -> list[np.ndarray]:
         try:
             lane = self._lanes.pop()  # atomic: each thread takes one of its own
         except IndexError:
@@ -185,8 +192,7 @@ def _address_of(cell: ArrayCell) -> tuple[int, object]:
 class BoundRunner(Runner):
     """Any other plan, and any that is observed: each run binds it to arrays of its own."""
 
-    def run(self, inputs: Arrays) -> list[np.ndarray]:
-        """See Runner."""
+    def _run(self, inputs: Arrays) -> list[np.ndarray]:
         plan = self.plan
         cells = [_cell_of(array, desc) for array, desc in zip(inputs, self._descs, strict=True)]
         made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]

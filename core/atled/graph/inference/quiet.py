@@ -1,0 +1,73 @@
+"""Runs that see each write of parameters as a whole: all of it, or nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from atled.arrays.cell import ArrayCell
+from atled.arrays.epoch import WRITES
+from atled.arrays.watches import close_watch, open_watch
+
+T = TypeVar("T")
+
+_TRIES = 2  # runs beside writers, until these wait
+_PATIENCE_S = 1.0  # for writers that have begun; one that waits for this thread in turn ends only after that
+_PAUSE_S = 1e-4
+
+
+def run_whole(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> T:
+    """What a run gives during which no parameter was written.
+
+    A run during which one was is done again: that costs the others nothing. After two of them, who is going to write
+    waits for the next one. Writes through views that users hold are not seen.
+    """
+    while True:
+        for _ in range(_TRIES):
+            number = next(WRITES)
+            result = run()
+            if _are_quiet_since(parameters, number):
+                return result
+        with _Waiting(parameters):
+            number = next(WRITES)
+            result = run()
+            if _are_quiet_since(parameters, number):
+                return result
+
+
+def _are_quiet_since(parameters: Sequence[ArrayCell], number: int) -> bool:
+    """Whether nobody wrote or began to write."""
+    for cell in parameters:  # noqa: SIM110  a generator takes three times as long, at each run
+        if cell.is_being_written or cell.last_write > number or cell.last_run > number:
+            return False
+    return True
+
+
+class _Waiting:
+    """While it is entered, other threads that are going to write parameters wait; those at it have ended.
+
+    watched: the identities of their cells.
+    """
+
+    def __init__(self, parameters: Sequence[ArrayCell]) -> None:
+        self.watched = frozenset(map(id, parameters))
+        self._parameters = parameters
+        self._thread = threading.get_ident()
+        self._ended = threading.Event()
+
+    def __enter__(self) -> None:
+        open_watch(self)
+        end = time.monotonic() + _PATIENCE_S
+        while any(cell.is_being_written for cell in self._parameters) and time.monotonic() < end:
+            time.sleep(_PAUSE_S)
+
+    def before_write(self) -> None:
+        """Wait, unless it is code within the run that writes."""
+        if threading.get_ident() != self._thread:
+            self._ended.wait()
+
+    def __exit__(self, *_: object) -> None:
+        close_watch(self)
+        self._ended.set()
