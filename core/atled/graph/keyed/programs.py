@@ -236,7 +236,7 @@ class _OnHost(Program):
         self._run(cells, (), floats, [address for _, address in made])
         return [array for array, _ in made]
 
-    def _run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float], made: Sequence[int]) -> None:
+    def _run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float], made: Sequence[Any]) -> None:
         """Compute, the results into memory at some addresses."""
         # Held while the kernels run: another thread may give an array other memory.
         storages: list[Any] = [cells[number].storage for number in self._read]
@@ -272,7 +272,8 @@ class _OnHost(Program):
         held = [(cells[number], cells[number].storage) for number in self._read]
         changed = [cells[number] for number in self.changed]
         results = [each.new for each in self._out]
-        run_at = self._by_address.at([storage.address for _, storage in held if storage], self._floats(floats))
+        addresses: list[Any] = [storage.address for _, storage in held if storage is not None]
+        run_at = self._by_address.at(addresses, self._floats(floats))
 
         def run() -> list[np.ndarray] | None:
             for cell, storage in held:

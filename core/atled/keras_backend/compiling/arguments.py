@@ -124,10 +124,12 @@ def _fitting(old: Expression, value: Any, asked: str) -> Expression:
     if given is None:
         raise TypeError(four_parts(asked, "the new value is None", "", "give an expression, a number or an array"))
     if not isinstance(given, Expression):
-        if not np.can_cast(type(given), old.type, "same_kind"):
-            wrong = f"it is {old.dtype}, the new value {given!r} a {type(given).__name__}"
-            raise TypeError(four_parts(asked, wrong, "", f"give a number that {old.dtype} holds"))
-        given = Constant(np.asarray(given, old.type))
+        given = Constant(np.asarray(given))
+    if isinstance(given, Constant) and given.type != old.type:  # what has no dtype that the program chose
+        if not np.can_cast(given.type, old.type, "same_kind"):
+            wrong = f"it is {old.dtype}, the new value {given.dtype}"
+            raise TypeError(four_parts(asked, wrong, "", f"give what {old.dtype} holds"))
+        given = Constant(given.value.astype(old.type))
     asked = f"{asked} by {given.shown}"
     if given.ndim != old.ndim:
         wrong = f"it has {old.ndim} axes, the new value {given.ndim}"

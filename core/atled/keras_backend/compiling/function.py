@@ -12,10 +12,12 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.compiling.arguments import wanted
+from atled.keras_backend.compiling.failures import located
+from atled.keras_backend.compiling.given import as_array
 from atled.keras_backend.compiling.specialized import Given, Specialized
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
-from atled.keyed import NdArray
+from atled.keyed import Description, NdArray
 from atled.limits.caches import register_cache
 
 _LIMIT = 64  # specializations of one function
@@ -43,46 +45,63 @@ class Function:
     """Computes outputs from inputs, then assigns all updates at once; where a call fails, nothing is assigned.
 
     A call takes arrays, lists or numbers, which are cast to the dtypes of the inputs, and gives new NumPy arrays. For
-    each tuple of shapes of inputs and variables there is a program, found again as long as it is used.
+    each tuple of shapes of inputs and variables there is a program, which is found again unless many others were used
+    since. Several threads may call it; two that update one variable at the same time may lose one update.
+
+    Errors of a call name the expression and the line where it was written: TypeError for a count or a rank of values
+    that is not that of the inputs, ValueError for sizes that do not fit and singular systems, IndexError for an index
+    that is out of range.
     """
 
     def __init__(self, inputs: Any, outputs: Any, updates: Any, name: str | None, options: dict[str, Any]) -> None:
         self.name = name
         self._is_single = isinstance(outputs, Expression)
-        listed = [outputs] if self._is_single else [] if outputs is None else outputs
+        listed = [outputs] if self._is_single else [] if outputs is None else _list_of(outputs)
         self._wanted = wanted(inputs, listed, updates, options)
         self._inputs = self._wanted.inputs
         variables = [each for each in self._wanted.reached if isinstance(each, Variable)]
         self._variables = list(dict.fromkeys([*variables, *self._wanted.updates]))
         self._known: OrderedDict[Any, Specialized] = OrderedDict()
         self._lock = threading.Lock()
+        self._last: list[tuple[int, ...]] | None = None  # shapes of the inputs of the last call
         # The last run without inputs, where that can be repeated.
         self._kept: Callable[[], list[np.ndarray] | None] | None = None
         _FUNCTIONS.add(self)
 
     def __call__(self, *args: Any) -> Any:
         kept = self._kept
-        if kept is not None and not args:
-            results = kept()
-            if results is not None:
-                return results[0] if self._is_single else results
-        arrays = [NdArray.from_numpy_array(each) for each in self._cast(args)]
+        try:
+            results = None if kept is None or args else kept()
+            if results is None:
+                results = self._run(args)
+        except (ArithmeticError, LookupError, ValueError, RuntimeError) as error:
+            told = located(error, self._wanted.reached)
+            if told is None:
+                raise
+            raise told from error
+        return results[0] if self._is_single else results
+
+    def _run(self, args: Sequence[Any]) -> list[np.ndarray]:
+        """The results, by a program that is found or compiled."""
+        arrays = self._arrays(args)
         specialized = self._specialized(arrays)
         results = specialized.run(arrays)
         if not args:
             self._kept = specialized.kept()
-        return results[0] if self._is_single else results
+        return results
 
-    def _cast(self, args: Sequence[Any]) -> list[np.ndarray]:
+    def _arrays(self, args: Sequence[Any]) -> list[NdArray]:
+        """The values of a call, cast."""
         if len(args) != len(self._inputs):
             wrong = f"it has {len(self._inputs)} inputs"
             asked = f"a call of {self!r} with {len(args)} values"
             raise TypeError(four_parts(asked, wrong, "", "give one value for each"))
-        return [_cast(value, each) for value, each in zip(args, self._inputs, strict=True)]
+        return [as_array(value, each) for value, each in zip(args, self._inputs, strict=True)]
 
     def _specialized(self, arrays: Sequence[NdArray]) -> Specialized:
         """The program for inputs like these, and variables as they are."""
-        key = tuple(each.shape for each in arrays), tuple(each.array.shape for each in self._variables)
+        self._last = [each.shape for each in arrays]
+        key = (*self._last, *[each.array.shape for each in self._variables])
         with self._lock:
             found = self._known.get(key)
             if found is not None:
@@ -95,8 +114,35 @@ class Function:
                 self._known.popitem(last=False)
         return found
 
+    def _described(self) -> Description:
+        """What the last call described, for inputs of its shapes."""
+        if self._last is None:
+            wrong = "the sizes of its inputs are not known"
+            raise RuntimeError(four_parts(f"the plan of {self!r}", wrong, "", "call it once"))
+        zeros = [np.zeros(shape, each.type) for shape, each in zip(self._last, self._inputs, strict=True)]
+        arrays = self._arrays(zeros)
+        return self._specialized(arrays).on(arrays)
+
+    @property
+    def plan(self) -> Any:  # Any: a plan of the engine, which front ends pass on
+        """What the last call was compiled to; `print` shows the steps and who runs them.
+
+        Sizes that depend on values are those for inputs of zeros.  RuntimeError: before the first call.
+        """
+        return self._described().plan
+
+    def explain(self) -> Any:
+        """Who would compute each op, and why, for inputs as in the last call; see `nn.explain`."""
+        return self._described().explain()
+
     def __len__(self) -> int:
         return len(self._known)
+
+    def forget(self) -> None:
+        """Drop all programs; the next call compiles anew."""
+        with self._lock:
+            self._known.clear()
+        self._kept = None
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
@@ -104,26 +150,23 @@ class Function:
         return f"<function{name} of ({inputs})>"
 
 
-def _cast(value: Any, to: Expression) -> np.ndarray:
-    """A value that a call is given, as an array of the dtype of its input."""
-    found = np.asarray(value)
-    if found.ndim != to.ndim:
-        asked = f"a value of shape {found.shape} for the input {to!r}"
-        wrong = f"it has {found.ndim} axes, the input {to.ndim}"
-        raise TypeError(four_parts(asked, wrong, "", "give a value with as many axes, by reshape() or indexing"))
-    if found.dtype.kind not in "biuf":
-        asked = f"a value of type {type(value).__name__} for the input {to!r}"
-        wrong = f"NumPy makes an array of {found.dtype} of it"
-        raise TypeError(four_parts(asked, wrong, "", "give an array, a list of numbers, or a number"))
-    return found.astype(to.type, copy=False)
+def _list_of(outputs: Any) -> list[Any]:
+    if isinstance(outputs, list | tuple):
+        return list(outputs)
+    asked = f"a function with outputs of type {type(outputs).__name__}"
+    raise TypeError(four_parts(asked, "they are no list", "", "give an expression, a list of them, or None"))
 
 
 _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
 
 
+def _count() -> int:
+    return sum(map(len, list(_FUNCTIONS)))
+
+
 def _forget() -> None:
     for each in list(_FUNCTIONS):
-        each._known.clear()
+        each.forget()
 
 
-register_cache("specializations of functions", lambda: sum(len(each._known) for each in list(_FUNCTIONS)), _forget)
+register_cache("specializations of functions", _count, _forget)

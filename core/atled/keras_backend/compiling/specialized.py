@@ -55,9 +55,10 @@ class Given(NamedTuple):
 
     def following(self, need: NeedsValueError, value: np.ndarray) -> Given:
         """The same with one value more, and with what was kept."""
-        names = "known_first" if need.is_replacing else "known"
-        known = {**getattr(self, names), need.expression: value}
-        return self._replace(inputs=[*self.inputs, *need.kept], **{names: known})
+        inputs = [*self.inputs, *need.kept]
+        if need.is_replacing:
+            return self._replace(inputs=inputs, known_first={**self.known_first, need.expression: value})
+        return self._replace(inputs=inputs, known={**self.known, need.expression: value})
 
 
 class Specialized(ABC):

@@ -1,0 +1,27 @@
+"""Errors of runs, which know ops alone, about the expressions of a program: which failed, and where it was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from atled.keras_backend.expressions.calls import Call
+from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.messages import asked, reworded
+
+_OP = re.compile(r"(\w+)\(")
+_BY = re.compile(r"^.*? by \S+ of \S+: ")  # "Take(float32[3, 2], ...) by cpu of cpu-numba: index out of range"
+
+
+def located(error: Exception, reached: Sequence[Expression]) -> Exception | None:
+    """The same error about an expression; None where none of them is of the op that failed.
+
+    reached: what was computed. Where several are of that op, all are named: a program does not tell which of them.
+    """
+    op = _OP.match(str(error))
+    failed = [each for each in reached if isinstance(each, Call) and op is not None and each.op == op[1]]
+    if not failed:
+        return None
+    places = dict.fromkeys(f"{asked(each.by, each.operands)}, written at {each.written}" for each in failed)
+    text = _BY.sub("(): ", str(error), count=1)  # the end of what an op was asked, for `reworded`
+    return reworded(type(error)(text), ", or ".join(places))
