@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.keras_backend.expressions.messages import function_name
+from atled.keras_backend.expressions.messages import counted, function_name
 from atled.keras_backend.expressions.operators import Operators
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Expression(Operators):
 
     def __repr__(self) -> str:
         name = self.by if self.name is None else repr(self.name)
-        return f"<{type(self).__name__} {name}: {self.ndim} axes, {self.dtype}>"
+        return f"<{type(self).__name__} {name}: {counted(self.ndim)}, {self.dtype}>"
 
 
 def place() -> tuple[str, str]:

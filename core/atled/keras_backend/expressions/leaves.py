@@ -9,6 +9,7 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.messages import counted
 from atled.keyed import NdArray
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Variable(Expression):
             wrong = f"NumPy makes an array of {values.dtype} of a {type(value).__name__}"
             raise TypeError(four_parts(asked, wrong, "", "give numbers"))
         if values.ndim != self.ndim:
-            remedy = f"give an array of {self.ndim} axes; the shape may be another one"
+            remedy = f"give an array of {counted(self.ndim)}; the shape may be another one"
             raise ValueError(four_parts(asked, f"these have {values.ndim}: {values.shape}", "", remedy))
         with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
             return values.astype(self.type, copy=False)

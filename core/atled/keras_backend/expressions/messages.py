@@ -47,10 +47,15 @@ def called(expression: Expression) -> str:
     return expression.by if expression.name is None else expression.name
 
 
+def counted(axes: int) -> str:
+    """A count of axes in words."""
+    return f"{axes} {'axis' if axes == 1 else 'axes'}"
+
+
 def _described(expression: Expression, desc: Any) -> str:
     if isinstance(desc, ArrayDesc):
         return f"{desc.dtype} {desc.shape}"
-    return f"{expression.dtype}, {expression.ndim} {'axis' if expression.ndim == 1 else 'axes'}"
+    return f"{expression.dtype}, {counted(expression.ndim)}"
 
 
 def reworded(error: Exception, asked: str) -> Exception:

@@ -16,7 +16,7 @@ import numpy as np
 from atled.errors import RefusedError, four_parts
 from atled.keras_backend.expressions.calls import Rule, call, expression, sized_call
 from atled.keras_backend.expressions.expression import Expression, place
-from atled.keras_backend.expressions.messages import asked
+from atled.keras_backend.expressions.messages import asked, counted
 from atled.keras_backend.expressions.sizes import Size, size, sizes
 from atled.keras_backend.functions.dtypes import dtype_of
 from atled.keras_backend.functions.reduction import axes_of
@@ -90,7 +90,7 @@ def repeat(x: Any, n: Size) -> Expression:
     """Each row n times: (samples, dim) -> (samples, n, dim).  ValueError: x has not two axes."""
     given = expression(x)
     if given.ndim != 2:
-        wrong = f"x has {given.ndim} axes"
+        wrong = f"x has {counted(given.ndim)}"
         raise ValueError(four_parts(asked("repeat", (given,)), wrong, "", "give it two; see also repeat_elements"))
     rows = given[:, None]
     return call("Repeat", rows, ndim=3, dtype=given.type, repeats=size(n), axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from atled.errors import four_parts
 from atled.keras_backend.expressions.calls import call, calls, expression, sized_call
 from atled.keras_backend.expressions.expression import Expression
-from atled.keras_backend.expressions.messages import asked
+from atled.keras_backend.expressions.messages import asked, counted
 from atled.keras_backend.expressions.promotion import cast
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def diag(x: Any) -> Expression:
     """Of a vector the matrix with it on its diagonal, of a matrix its diagonal.  ValueError: other counts of axes."""
     given = expression(x)
     if given.ndim not in (1, 2):
-        wrong = f"x has {given.ndim} axes"
+        wrong = f"x has {counted(given.ndim)}"
         raise ValueError(four_parts(asked("diag", (given,)), wrong, "", "give a vector or a matrix"))
     return call("DiagonalMatrix" if given.ndim == 1 else "Diagonal", given)
 
@@ -41,7 +41,7 @@ def fill_diagonal(x: Any, val: Any) -> Expression:
     """
     given, value = expression(x), expression(val)
     if given.ndim != 2 or value.ndim > 1:
-        wrong = f"x has {given.ndim} axes and val {value.ndim}"
+        wrong = f"x has {counted(given.ndim)} and val {value.ndim}"
         raise ValueError(four_parts(asked("fill_diagonal", (given, value)), wrong, "", "give a matrix and a vector"))
     is_on = sized_call("Eye", rule=_eye_of(given), sizes=[given], ndim=2, dtype=np.bool_)
     if value.ndim:
@@ -56,7 +56,7 @@ def solve(a: Any, b: Any) -> Expression:
     """
     left, right = expression(a), expression(b)
     if left.ndim != 2 or right.ndim not in (1, 2):
-        wrong = f"a has {left.ndim} axes and b {right.ndim}"
+        wrong = f"a has {counted(left.ndim)} and b {right.ndim}"
         remedy = "give a matrix, and a vector or a matrix"
         raise ValueError(four_parts(asked("solve", (left, right)), wrong, "", remedy))
     return call("Solve", left, right)
@@ -70,7 +70,7 @@ def svd(x: Any) -> tuple[Expression, Expression, Expression]:
     """
     given = expression(x)
     if given.ndim != 2:
-        raise ValueError(four_parts(asked("svd", (given,)), f"x has {given.ndim} axes", "", "give a matrix"))
+        raise ValueError(four_parts(asked("svd", (given,)), f"x has {counted(given.ndim)}", "", "give a matrix"))
     u, s, v = calls("SVD", given, full_matrices=True)
     return u, s, v
 
