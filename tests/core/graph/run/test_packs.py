@@ -290,3 +290,42 @@ def test_every_way_of_convolving_gives_the_same_bits(x, w, attributes):
     assert counted() == 1
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+PRODUCTS = [
+    ((8, 300), (300, 200), {}),
+    ((200, 64), (70, 64), {"transpose_b": True}),
+    ((64, 40), (64, 300), {"transpose_a": True}),
+    ((40, 1100), (1100, 33), {}),
+    ((70, 600), (600, 513), {}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("a, b, attributes", PRODUCTS, ids=lambda value: str(value))
+def test_products_with_a_packed_matrix_give_the_same_bits(a, b, attributes, dtype):
+    rng = np.random.default_rng(2)
+    left, right = (leaf(rng.standard_normal(shape).astype(dtype)) for shape in (a, b))
+    with nn.context_scope(nn.Context({"float32": "cpu:float", "float64": "cpu:double"}[dtype])):
+        y = F.batch_matmul(left, right, **attributes)
+    found = []
+    for _ in range(4):
+        y.forward()
+        found.append(y.d.copy())
+    assert counted() == 1
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_a_layer_packs_its_weight_and_not_what_it_reads():
+    rng = np.random.default_rng(3)
+    images, weight, bias = (leaf(rng.standard_normal(shape, "f")) for shape in ((8, 300), (300, 200), (200,)))
+    y = F.relu(F.affine(images, weight, bias))
+    y.forward()
+    expected = y.d.copy()
+    y.forward()
+    assert counted() == 1
+    np.testing.assert_array_equal(y.d, expected)
+    images.d = images.d.copy()
+    y.forward()
+    assert counted() == 1

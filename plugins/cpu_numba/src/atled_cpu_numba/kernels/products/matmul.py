@@ -29,8 +29,9 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
     unit_sizes,
 )
 from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
+from atled_cpu_numba.kernels.products.packed_columns import columns_in_panels
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
-from atled_cpu_numba.kernels.products.row_products import Across, Rows
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Across, Rows
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
@@ -44,6 +45,8 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
+# Of B in panels: where an earlier run packed it, it comes from memory. So many rows are asked for before they are read.
+_ROWS_AHEAD = 24
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
 # Cautious rates of one core, for the number of shares.
@@ -81,6 +84,7 @@ class Block:
     row_step: int
     column_step: int
     way: int  # one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
+    panels: int  # address of B as PACK_STEPS packs it, or 0
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int  # its block
 
@@ -173,7 +177,10 @@ def _build(dtype: str) -> Callable[..., int]:
                         packed_b = first_packed + (
                             element * row_step * padded_k + element * PACK_SLACK if way == TRANSPOSED_ROWS else 0
                         )
-                        if b_column != 1:
+                        if w[Block.panels] != 0:
+                            padded = (n + columns_at_once - 1) // columns_at_once * columns_at_once
+                            packed_b = w[Block.panels] + element * (k0 * padded + j * kc)
+                        elif b_column != 1:
                             q[Pack.source], q[Pack.row], q[Pack.column] = (
                                 b_item + element * j * b_column,
                                 b_column,
@@ -194,7 +201,7 @@ def _build(dtype: str) -> Callable[..., int]:
                                 a_at, a_step, a_next = first_packed, padded_k, 1
                             c = y_item + element * (i * y_row + j)
                             q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
-                            if b_column == 1:
+                            if b_column == 1 and w[Block.panels] == 0:
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = (
                                     b_item + element * j,
                                     b_row,
@@ -205,12 +212,8 @@ def _build(dtype: str) -> Callable[..., int]:
                                 panel = columns_at_once * kc
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, columns_at_once, panel
                                 q[Rows.copy] = 0
-                            q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = (
-                                c,
-                                y_row,
-                                columns_at_once,
-                                a_next,
-                            )
+                            ahead = _ROWS_AHEAD * columns_at_once if w[Block.panels] != 0 else columns_at_once
+                            q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
                             elif bias != 0:
@@ -413,12 +416,17 @@ def _in_tiles(p: Product, dtype: str, arguments: tuple[int, ...], work_us: float
         way=plan.way,
         **p._asdict(),
     )
+    packs = []
+    if p.batch == 1 and arguments[1] == Block.b and plan.multiply is MULTIPLY_ROWS[dtype]:
+        sizes, strides = (p.k, p.n), (p.b_row, p.b_column)
+        packs.append(columns_in_panels(Block.panels, 1, dtype, sizes, strides, plan.k_step))
     return launch(
         MATMUL[dtype],
         block,
         (*arguments, Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
+        packs=packs,
         # For few columns, the last unit computes some rows of the one before it once more.
         after={0: Block.after} if carries and plan.way != NARROW else None,
         note=plan.note,

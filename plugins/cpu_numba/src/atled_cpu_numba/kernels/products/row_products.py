@@ -41,7 +41,7 @@ class Rows:
     s_row: int
     s_column: int  # 1, or 0 where all panels share one S, such as a panel of zeros
     copy: int  # address of k * `Lanes.columns` elements for a panel, or 0
-    ahead: int  # with a copy: how many elements behind B are prefetched
+    ahead: int  # how many elements behind B are prefetched, where it is not read the second time
     a_column: int
 
 
@@ -105,43 +105,54 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         for j in range(0, n, columns):
             b_at = b + element * (j // columns) * b_panel
             b_row = b_step
-            n_left = n - j
+            left = n - j
             first = 0
+            # Rows without gaps are one piece: those of the next tile are prefetched, when A is read the first time.
+            down = rows * a_row if j == 0 and a_row == k else 0
             if copy != 0:
                 c_at, s_at = c + element * j, s + element * j * s_column
-                if n_left <= vector:
+                if left <= vector:
                     first = min(m, rows)
                     copying_slim(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, left, copy, ahead, down)
                     )
                 elif third < m <= two_thirds or rows < m <= 2 * two_thirds:
                     first = min(m, two_thirds)
                     copying_two_thirds(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, left, copy, ahead, down)
                     )
                 elif m > third:
                     first = min(m, rows)
-                    copying((k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
+                    copying(
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, left, copy, ahead, down)
+                    )
                 else:
                     first = m
                     copying_third(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m, n_left, copy, ahead)
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m, left, copy, ahead, down)
                     )
-                b_at, b_row = copy, vector if n_left <= vector else columns
+                b_at, b_row = copy, vector if left <= vector else columns
             for i in range(first, m, rows):
-                m_left = min(rows, m - i)
+                rest = min(rows, m - i)
                 a_at = a + element * i * a_row
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
-                if n_left <= vector:
-                    plain_slim((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
-                elif m_left > two_thirds:
-                    plain((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
-                elif m_left > third:
+                wanted = ahead if copy == 0 and i == 0 else 0
+                if left <= vector:
+                    plain_slim(
+                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
+                    )
+                elif rest > two_thirds:
+                    plain(
+                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
+                    )
+                elif rest > third:
                     plain_two_thirds(
-                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0)
+                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
                 else:
-                    plain_third((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                    plain_third(
+                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
+                    )
         return 0
 
     return multiply_rows
@@ -172,9 +183,11 @@ def _build_stream(dtype: str) -> Callable[..., int]:
                 b_at = b + element * (j // columns) * b_panel
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
                 if aligned and m_left == rows:
-                    streaming((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0))
+                    streaming(
+                        (k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0, 0)
+                    )
                 else:
-                    plain((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, columns, 0, 0))
+                    plain((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, columns, 0, 0, 0))
         return 0
 
     return multiply_stream

@@ -51,42 +51,48 @@ def make_row_tile(
 ) -> Any:
     """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
 
-    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead)):
     k: length of the sums, 0 or more.
     a: A[r, i] at a[r * a_row + i * a_column].
     b: B[i, j] at b[i * b_step + j]. Reads whole vectors; with `copies` n columns and no more.
     c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
     m, n: rows and columns of the tile: 1 <= m <= rows, 1 <= n; more columns than `vectors` vectors are ignored.
-    With `copies`, B is copied to `copy`, a panel of `vectors` vectors, and prefetched from b + ahead elements.
+    With `copies`, B is copied to `copy`, a panel of `vectors` vectors.
+    B is prefetched from b + ahead elements on, and of A k lines from a + a_ahead elements on; not with `streams`.
     With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
     """
     width = vectors * lanes_of(dtype).vector
 
-    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead):
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead):
         builder = w.builder
         a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
         starts = _row_starts(w, a, a_row, m, rows)
         masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
-        with w.counted(k, [w.zeros] * (rows * vectors) + [w.number(0), b, copy]) as (_, phis, following):
-            at, b_now, copy_now = phis[-3], w.opaque(phis[-2]), phis[-1]
+        places = [w.number(0), b, copy, w.at(a, a_ahead)]
+        with w.counted(k, [w.zeros] * (rows * vectors) + places) as (_, phis, following):
+            at, b_now, copy_now, a_next = phis[-4], w.opaque(phis[-3]), phis[-2], phis[-1]
             if copies:
                 b_vectors = [w.load_masked(w.at(b_now, j * w.width), masks[j]) for j in range(vectors)]
                 for j in range(vectors):
                     w.store(b_vectors[j], w.at(copy_now, j * w.width))
-                    w.prefetch(w.at(w.at(b_now, ahead), j * w.width))
             else:
                 b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]
+            if not streams:
+                w.prefetch(a_next)
+                for j in range(vectors):
+                    w.prefetch(w.at(w.at(b_now, ahead), j * w.width))
             for r in range(rows):
                 value = w.splat(w.load_one(w.at(starts[r], at)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [builder.add(at, a_column), w.at(b_now, b_step)]
             following.append(w.at(copy_now, width) if copies else copy_now)
+            following.append(w.at(a_next, _LINE_BYTES // w.size))
         if streams:
             _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
         else:
             _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
-    return vector_intrinsic("row_tile", 14, generate, "One tile of a matrix product; see make_row_tile.", dtype)
+    return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
 
 
 def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
