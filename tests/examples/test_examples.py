@@ -148,3 +148,30 @@ def test_a_convolutional_network_of_neon_sees_what_is_up(tmp_path, capsys, conte
     assert outcome.costs[1] < outcome.costs[0]
     assert len(outcome.accuracies) == 2
     assert "epoch  2 of 2" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_restricted_boltzmann_machine_learns_digits_and_annealing_measures_it(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("rbm", tmp_path, "--epochs", 3, "--hidden", 30, "--temperatures", 300, context="cpu")
+    assert outcome.errors[-1] < 0.9 * outcome.errors[0]
+    assert outcome.small == pytest.approx(outcome.exact, abs=0.1)
+    assert -64 * np.log(2) < outcome.likelihood < 0
+    assert "log-likelihood of held-out digits" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_deep_boltzmann_machine_learns_digits(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("dbm", tmp_path, "--epochs", 3, "--hidden", 40, 20, context="cpu")
+    assert outcome.error == outcome.errors[-1] < 0.12
+    assert 2 <= outcome.sweeps < 100
+    assert "sweeps of mean field until nothing moves" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_recurrence_by_hand_learns_to_add(tmp_path, capsys):
+    outcome = run("scan_rnn", tmp_path, "--steps", 6, "--batches", 300, context="cpu")
+    assert np.mean(outcome.losses[-20:]) < 0.2 * np.mean(outcome.losses[:5])
+    assert outcome.error < 0.2
+    assert "sums of 6 numbers that it never saw" in capsys.readouterr().out
