@@ -222,6 +222,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) tools/tables.py
 	@$(RUN) tools/accuracy.py
 	@$(RUN) tools/neon_coverage.py
+	@$(RUN) tools/keras_coverage.py
 	@$(RUN) tools/house.py --write
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 

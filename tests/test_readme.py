@@ -57,6 +57,7 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
         "docs/data.md",
         "docs/formulas.md",
         "docs/gradients.md",
+        "docs/keras_backend.md",
         "docs/layers.md",
         "docs/programs.md",
         "docs/neon.md",
