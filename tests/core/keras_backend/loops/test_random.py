@@ -43,7 +43,8 @@ def test_a_chain_of_states_and_draws(backend):
         return B.random_binomial((2, 4), p=B.sigmoid(h.dot(w.T)), rng=rng)
 
     start = np.ones((2, 4), np.float32)
-    s, _ = B.scan(lambda v, rng=B.make_rng(3): chain(rng, v), outputs_info=[start], n_steps=6)
+    rng = B.make_rng(3)
+    s, _ = B.scan(lambda v: chain(rng, v), outputs_info=[start], n_steps=6)
     found = B.function([], s)()
     v = B.placeholder(ndim=2)
     step, before = B.function([v], chain(B.make_rng(3), v)), start

@@ -74,7 +74,7 @@ def test_a_step_that_fails_leaves_variables_as_they_were(backend):
     a, count = B.variable(np.eye(2)), B.variable(0.0)
     s, updates = B.scan(lambda r: (B.solve(a * B.sum(r), r), {count: count + 1}), sequences=X)
     function = B.function([X], s, updates=updates)
-    with pytest.raises(Exception, match="(?i)singular"):
+    with pytest.raises(Exception, match=r"(?i)singular"):
         function([[1.0, 2.0], [0.0, 0.0]])
     assert count.get_value() == 0
     assert function([[1.0, 0.0], [2.0, 0.0]]).shape == (2, 2)
