@@ -9,6 +9,7 @@ from typing import Any
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
+from bench_rows.keras_scan import GIBBS_STEPS, SHORT_STEPS
 from bench_rows.keyed import PROGRAMS
 from bench_rows.neon_autodiff import STEPS
 from bench_rows.neon_products import PRODUCTS
@@ -363,6 +364,41 @@ def _keras_random() -> list[Row]:
     ]
 
 
+def _keras_scan() -> list[Row]:
+    """Loops of the Keras-style backend."""
+    return [
+        Row(
+            "Gibbs chain of 5 steps 100x784x500, by scan",
+            "bench_rows.keras_scan:gibbs",
+            ("atled", "jax"),
+            per=GIBBS_STEPS,
+            of="step",
+            tolerance=None,
+            goal=Goal(0.8, ["jax"]),
+        ),
+        *(
+            Row(
+                f"scan of 50 steps 32x64, with gradients{', beside a loop' if peer == 'torch' else ''}",
+                "bench_rows.keras_scan:recurrent",
+                ("atled", peer),
+                unit="us",
+                tolerance=_LOOSE,
+                goal=Goal(ratio, [peer]),
+            )
+            for peer, ratio in (("jax", 0.6), ("torch", 0.4))
+        ),
+        Row(
+            "scan of 1000 steps on 4 numbers",
+            "bench_rows.keras_scan:average",
+            ("atled", "jax"),
+            per=SHORT_STEPS,
+            unit="ns",
+            of="step",
+            goal=Goal(0.5, ["jax"]),
+        ),
+    ]
+
+
 def _neon_convolutions() -> list[Row]:
     case, rows = "bench_rows.neon_convolution:convolution", []
     for kind in ("fprop", "bprop", "update"):
@@ -511,6 +547,7 @@ ROWS = [
     *_neon_convolutions(),
     *_neon_training(),
     *_keras_random(),
+    *_keras_scan(),
     *_training(),
     *_loops(),
     *_processes(),
