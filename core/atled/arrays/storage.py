@@ -83,6 +83,24 @@ class Pool:
             self._by_size[nbytes] = shelf
         return shelf
 
+    def take(self, nbytes: int) -> tuple[np.ndarray, int]:
+        """An aligned buffer of at least nbytes, one that waits if there is any, and its address."""
+        shelf = self.shelf(nbytes)
+        try:
+            buffer = shelf.free.pop()
+        except IndexError:
+            return self.allocate(shelf.capacity)
+        shelf.reused_count += 1
+        return buffer
+
+    def give(self, nbytes: int, buffer: tuple[np.ndarray, int]) -> None:
+        """Have a buffer that `take` gave wait to be used again, or go back to the system where enough of them do."""
+        shelf = self.shelf(nbytes)
+        if len(shelf.free) < shelf.limit and (not shelf.is_large or self.has_room(shelf.capacity)):
+            shelf.free.append(buffer)
+        else:
+            self.release(shelf.capacity)
+
     def allocate(self, capacity: int) -> tuple[np.ndarray, int]:
         """A new aligned buffer and its address."""
         try:

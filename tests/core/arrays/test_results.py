@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from atled.arrays.results import Results
+from atled.arrays.storage import POOL
 
 FLOAT = np.dtype(np.float32)
 
@@ -25,3 +26,24 @@ def test_a_kept_array_outlives_the_others():
     for _ in range(200):
         results.new()[0][:] = 1
     assert first.tolist() == [7] * 4
+
+
+def test_memory_of_large_arrays_is_used_again_once_no_view_of_it_is_left():
+    results = Results((1000,), FLOAT)
+    first, address = results.new()
+    view = first.reshape(10, 100)[2:, ::2].T
+    first[:] = 7
+    del first
+    kept = [results.new() for _ in range(20)]
+    assert address not in [each for _, each in kept]
+    assert (view == 7).all()
+    del view
+    assert address in [results.new()[1] for _ in range(20)]
+
+
+def test_memory_of_large_arrays_is_counted_by_the_pool():
+    results, before = Results((1000,), FLOAT), POOL.statistics()["bytes_in_use"]
+    array, _ = results.new()
+    assert POOL.statistics()["bytes_in_use"] >= before + array.nbytes
+    del array
+    assert POOL.statistics()["bytes_in_use"] == before
