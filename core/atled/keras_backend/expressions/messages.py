@@ -61,8 +61,8 @@ def _described(expression: Expression, desc: Any) -> str:
 def reworded(error: Exception, asked: str) -> Exception:
     """An error of an op about another thing that was asked: of the same type, with the other parts of its text."""
     first, *rest = str(error).split("\n")
-    text = "\n".join(rest)
     _, _, wrong = first.partition("): ")  # what an op was asked ends so: "Dot(x: [2], y: [3]): ..."
-    considered, _, remedy = text.rpartition("What to do: ")
-    considered = considered.removeprefix("Considered: ").strip("\n")
+    text, _, remedy = "\n".join(rest).rpartition("What to do: ")
+    listed = text.removeprefix("Considered:").strip(" \n")
+    considered = [line.removeprefix("  ") for line in listed.split("\n")] if "\n" in listed else listed
     return type(error)(four_parts(asked, wrong or first, considered, remedy or "change what it is computed from"))

@@ -234,7 +234,7 @@ def prepare_truth(call: Call) -> Prepared:
     """Any and All, of integers and truth values, too: accumulated as floats, none of which becomes 0 that was not."""
     (x,), where = call.inputs, device(call.device_id)
     assert x is not None
-    sum_type = "float" if x.dtype.kind in "biu" else ""
+    sum_type = "float" if x.dtype.kind in "biu" else type_names(x.dtype)[1]
     operation, axes = _TRUTHS[call.spec.name], call.attributes["axes"]
     made = Reducing(where, x, axes, operation, call.outputs[0].dtype, sum_type=sum_type)
 
