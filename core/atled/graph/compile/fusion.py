@@ -21,6 +21,7 @@ MOST_OPERANDS = 24
 
 _SEARCH_LIMIT = 256  # nodes and groups looked at for one question, so that large graphs compile in linear time
 _SHOWN = 4  # names of different ops in the name of a fused one
+_LARGEST_FACTOR = 8  # whole numbers in formulas, and what they divide; larger ones are counts of elements
 _COPY = name("x")
 _TRUTH: np.dtype[Any] = np.dtype(np.bool_)
 _SINGLE: np.dtype[Any] = np.dtype(np.float32)
@@ -417,10 +418,19 @@ class _Wires:
     def _float(self, graph: Graph, slot: object) -> Expr:
         assert isinstance(slot, FloatSlot)
         kind, *source = graph.floats[slot.index]
-        # Numbers of gradient rules are part of the structure; those of users are run-time values.
-        if kind == "constant":
+        # Numbers of gradient rules are part of the structure; those of users are run-time values, and counts of
+        # elements are, which would be another kernel for each size of a batch.
+        if kind == "constant" and not _is_count(source[0]):
             return number(source[0])
         return name(f"f{self.floats.setdefault(slot.index, len(self.floats))}")
+
+
+def _is_count(value: float) -> bool:
+    """Whether a number is likely a count of elements, or one divided by it."""
+    if value != value or abs(value) in (0.0, float("inf")):
+        return False
+    count = max(abs(value), 1 / abs(value))
+    return count > _LARGEST_FACTOR and abs(count - round(count)) < 1e-9 * count
 
 
 class _Row(NamedTuple):

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import atled as nn
 import atled.functions as F
+from atled.graph.compile.fusion import FusedOp
+from atled.keyed import Description, NdArray
 
 UNARY = (F.tanh, F.sigmoid, F.relu, lambda x: F.mul_scalar(x, -0.7), lambda x: F.add_scalar(x, 0.3), F.identity)
 BINARY = (F.add2, F.sub2, F.mul2, F.maximum2)
@@ -161,3 +163,14 @@ def test_what_is_read_before_and_after_a_change_is_read_then():
         F.concatenate(*parts, axis=0).forward()
     np.testing.assert_allclose(before.d, 0)
     np.testing.assert_allclose(after.d, np.tanh(1), rtol=1e-6)
+
+
+def test_counts_of_elements_are_no_part_of_a_formula():
+    made = set()
+    for count in (100, 99, 64):
+        d = Description(nn.Context(["cpu:float"]))
+        x = d.leaf(NdArray((count, 3)))
+        mean = d.call("Mean", d.call("Exp", d.call("Neg", x)))
+        d.result(d.gradients(mean, [x])[0])
+        made |= {step.node.spec.program for step in d.plan.steps if isinstance(step.node.spec, FusedOp)}
+    assert len(made) == 1
