@@ -190,7 +190,10 @@ def sized_call(op: str, *operands: Any, rule: Rule, ndim: int, dtype: Any, sizes
 def _given(op: str, operands: Sequence[Any]) -> list[Operand]:
     """Operands of a call: Python numbers stay such beside expressions, in elementwise ops alone."""
     given = [operand(each) for each in operands]
-    if SPECS[op].program is None or all(each is None or type(each) in NUMBERS for each in given):
+    is_elementwise = SPECS[op].program is not None
+    if is_elementwise and None in given:
+        expression(None)  # raises
+    if not is_elementwise or all(each is None or type(each) in NUMBERS for each in given):
         return [None if each is None else expression(each) for each in given]
     return given
 

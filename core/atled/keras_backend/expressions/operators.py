@@ -16,6 +16,7 @@ class Operators:
     __array_ufunc__ = None
 
     ndim: int
+    type: Any
     name: str | None
 
     def __add__(self, other: Any) -> Any:
@@ -145,7 +146,7 @@ class Operators:
     # What Python would otherwise do itself, wrongly.
 
     def __bool__(self) -> bool:
-        if getattr(self, "op", "").startswith("Is"):
+        if self.type.kind == "b":
             wrong, remedy = "its value is not known before a function runs", "use B.ifelse, or evaluate it by B.eval"
             raise TypeError(four_parts(f"the truth of {self!r}", wrong, "", remedy))
         return True

@@ -101,9 +101,9 @@ def cast(x: Any, dtype: Any) -> Expression:
     x: an expression, or a number.  TypeError: there is no such dtype.
     """
     wanted = dtype_of(dtype)
-    if not isinstance(x, Expression):
-        return expression(np.asarray(x).astype(wanted))
-    return cast_expression(x, wanted)
+    given = operand(x)
+    is_number = given is not None and not isinstance(given, Expression)
+    return cast_expression(expression(np.asarray(given) if is_number else given), wanted)
 
 
 def _numeric(x: Any) -> Expression:

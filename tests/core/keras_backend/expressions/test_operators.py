@@ -80,6 +80,8 @@ def test_bits_of_integers_are_refused():
 def test_the_truth_of_a_comparison_is_refused(x):
     with pytest.raises(TypeError, match=r"(?s)the truth of .*operator <.*ifelse"):
         bool(x < 1)
+    with pytest.raises(TypeError, match="the truth of"):
+        assert (x < 1) & (x > 0)
     assert bool(x)  # as None is told from an expression
 
 
@@ -115,6 +117,10 @@ def test_eval_computes_what_needs_no_placeholders(x):
 def test_what_is_no_number_is_refused(x):
     with pytest.raises(TypeError, match=r"operator \+ of a str"):
         x + "a"
+    with pytest.raises(TypeError, match=r"operator \+ of None"):
+        x + None
+    with pytest.raises(TypeError, match=r"less of None"):
+        B.less(None, x)
     with pytest.raises(TypeError, match=r"operator \*"):
         {} * x
 

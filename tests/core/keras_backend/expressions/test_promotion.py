@@ -93,8 +93,10 @@ def test_truth_values_beside_large_numbers_are_wide_enough():
     checked(a * 70000, one * 70000, "int32", [a], [one])
 
 
-def test_unknown_dtypes_are_named():
+def test_what_has_no_dtype_is_named():
     with pytest.raises(TypeError, match=r"(?s)cast with dtype 'flaot32'.*did you mean 'float32'"):
         B.cast(1, "flaot32")
+    with pytest.raises(TypeError, match="cast of a str"):
+        B.cast("a", "float32")
     with pytest.raises(TypeError, match="nothing computes with complex128"):
         B.variable(1, dtype=complex)
