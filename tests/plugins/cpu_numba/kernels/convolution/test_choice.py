@@ -207,6 +207,27 @@ def test_gradient_with_respect_to_the_weight(run, parts, x_shape, w_shape, pad, 
     np.testing.assert_allclose(gw, expected, atol=1e-6 * len(x) * np.prod(counts) + 1e-6)
 
 
+@all_cases
+def test_double(run, x_shape, w_shape, pad, stride, dilation, group):
+    x, weight, bias = (draw(seed, *shape).astype("d") for seed, shape in enumerate((x_shape, w_shape, w_shape[:1])))
+    seen, counts = flat_windows(x, w_shape, pad, stride, dilation, group)
+    expected = forward(x, weight, bias, pad, stride, dilation, group)
+    geometry = geometry_of(pad, stride, dilation, group)
+    y, gx, gw = (np.full(shape, np.nan) for shape in (expected.shape, x_shape, w_shape))
+    gy = draw(3, *y.shape).astype("d")
+    assert run(convolution, "Convolution", [x, weight, bias], [y], parts=2, **geometry) == 0
+    assert run(convolution, "ConvolutionDataGrad", [gy, weight], [gx], parts=2, shape=x_shape[2:], **geometry) == 0
+    kernel = {"kernel": w_shape[2:], **geometry}
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=2, **kernel) == 0
+    grads = gy.reshape(len(x), group, w_shape[0] // group, int(np.prod(counts)))
+    # As those of float32, in units of the last place.
+    np.testing.assert_allclose(y, expected, atol=2e-15 * np.prod(w_shape[1:]) + 2e-15)
+    expected = adjoint(gy, weight, x_shape, pad, stride, dilation, group)
+    np.testing.assert_allclose(gx, expected, atol=2e-15 * w_shape[0] * np.prod(w_shape[2:]) + 2e-15)
+    expected = (grads @ seen.swapaxes(2, 3)).sum(axis=0).reshape(w_shape)
+    np.testing.assert_allclose(gw, expected, atol=2e-15 * len(x) * np.prod(counts) + 2e-15)
+
+
 def test_several_batch_axes_count_as_images(run):
     x, weight = draw(0, 2, 3, 4, 5, 5), draw(1, 6, 4, 3, 3)
     y = np.empty((2, 3, 6, 3, 3), "f")
@@ -351,10 +372,13 @@ def test_what_three_axes_are_computed_by_is_said(make_call):
 
 
 def test_what_does_not_fit_is_refused_with_the_reason(make_call):
-    x, weight, y = np.zeros((1, 1, 3, 3), "d"), np.zeros((1, 1, 1, 1), "d"), np.zeros((1, 1, 3, 3), "d")
+    x, weight, y = np.zeros((1, 1, 3, 3), "e"), np.zeros((1, 1, 1, 1), "e"), np.zeros((1, 1, 3, 3), "e")
     geometry = geometry_of((0, 0), (1, 1), (1, 1), 1)
-    double = make_call("Convolution", [x, weight, None], [y], **geometry)
-    assert "float32 only" in convolution.accepts(double)
+    half = make_call("Convolution", [x, weight, None], [y], **geometry)
+    assert convolution.accepts(half) == "takes float32 or float64, not float16"
+    turned = np.moveaxis(np.zeros((1, 3, 3, 16)), 3, 0)
+    strided = make_call("Convolution", [turned, weight.astype("d"), None], [turned], **geometry)
+    assert convolution.accepts(strided) == "float32 only with images innermost"
     x, y = np.zeros((0, 1, 3, 3), "f"), np.zeros((0, 1, 3, 3), "f")
     empty = make_call("Convolution", [x, weight.astype("f"), None], [y], **geometry)
     assert "no empty arrays" in convolution.accepts(empty)

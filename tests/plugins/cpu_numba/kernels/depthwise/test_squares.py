@@ -109,6 +109,24 @@ def test_windows_may_lie_wholly_in_the_padding(run):
 
 
 @all_cases
+@pytest.mark.parametrize("past", [False, True])
+def test_double(run, monkeypatch, images, channels, sizes, multiplier, pad, past):
+    if past:
+        monkeypatch.setattr(depthwise, "STREAMED_BYTES", 0)
+        monkeypatch.setattr(depthwise, "_BAND_BYTES", 8 * 5 * sizes[1])
+    x, weight = draw(0, images, channels, *sizes).astype("d"), draw(1, channels * multiplier, 3, 3).astype("d")
+    expected = filtered(x, weight, multiplier, pad)
+    y, gw = np.full(expected.shape, np.nan), np.full(weight[:, None].shape, np.nan)
+    geometry = geometry_of(pad, multiplier=multiplier)
+    assert run(convolution, "DepthwiseConvolution", [x, weight, None], [y], parts=2, **geometry) == 0
+    np.testing.assert_allclose(y, expected, atol=2e-14)
+    gy, geometry = draw(3, *y.shape).astype("d"), geometry_of(pad, group=channels, kernel=(3, 3))
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=2, **geometry) == 0
+    seen = windows_of(x, pad).repeat(multiplier, axis=1)
+    np.testing.assert_allclose(gw[:, 0], np.einsum("nkhwrs,nkhw->krs", seen, gy), atol=4e-13)
+
+
+@all_cases
 def test_past_the_caches(run, parts, monkeypatch, images, channels, sizes, multiplier, pad):
     monkeypatch.setattr(depthwise, "STREAMED_BYTES", 0)
     monkeypatch.setattr(depthwise, "_BAND_BYTES", 4 * 5 * sizes[1])
@@ -194,6 +212,26 @@ def test_adjoint_with_strides_of_2(run, parts, op, images, channels, sizes, mult
         grouping = {"divisor": multiplier} if by_divisor else {"group": channels}
     assert run(convolution, op, inputs, [gx], parts=parts, **geometry, **grouping) == 0
     np.testing.assert_allclose(gx, expected, atol=2e-5)
+
+
+@strided_cases
+@pytest.mark.parametrize("past", [False, True])
+def test_gradients_with_strides_of_2_in_double(
+    run, monkeypatch, images, channels, sizes, multiplier, kernel, pad, past
+):
+    if past:
+        monkeypatch.setattr(depthwise_strided, "STREAMED_BYTES", 0)
+    x = draw(0, images, channels, *sizes).astype("d")
+    weight = draw(1, channels * multiplier, 1, kernel, kernel).astype("d")
+    gy = draw(3, *outputs_of(x, kernel, pad, multiplier)).astype("d")
+    gx, gw = np.full(x.shape, np.nan), np.full(weight.shape, np.nan)
+    geometry = geometry_of(pad, group=channels) | {"stride": (2, 2)}
+    assert run(convolution, "ConvolutionDataGrad", [gy, weight], [gx], parts=2, shape=sizes, **geometry) == 0
+    np.testing.assert_allclose(gx, strided_adjoint(gy, weight[:, 0], multiplier, sizes, pad), atol=4e-14)
+    kernel_sizes = {"kernel": (kernel, kernel), **geometry}
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=2, **kernel_sizes) == 0
+    seen = strided_windows(x, kernel, pad).repeat(multiplier, axis=1)
+    np.testing.assert_allclose(gw[:, 0], np.einsum("nkhwrs,nkhw->krs", seen, gy), atol=4e-13)
 
 
 @strided_cases

@@ -114,8 +114,9 @@ def average_weights(sizes, kernel, stride, pad, ignore_border, including_pad):
 
 
 @maximum_cases
-def test_max_pooling(run, parts, shape, kernel, stride, pad, ignore_border):
-    x = np.random.default_rng(0).integers(-9, 9, shape).astype("f")  # many equal maxima
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_max_pooling(run, parts, shape, kernel, stride, pad, ignore_border, dtype):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)  # many equal maxima
     expected, places = reference_max(x, kernel, stride, pad, ignore_border)
     y, place = np.full_like(expected, np.nan), np.full_like(places, 255)
     geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
@@ -201,35 +202,38 @@ def test_a_place_out_of_range_gives_a_code_and_writes_nothing(run, name, stride)
 
 @all_cases
 @pytest.mark.parametrize("including_pad", [True, False])
-def test_average_pooling_and_its_gradient(run, parts, shape, kernel, stride, pad, ignore_border, including_pad):
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_average_pooling_and_its_gradient(run, parts, shape, kernel, stride, pad, ignore_border, including_pad, dtype):
+    error = 16 * np.finfo(dtype).eps
     rng = np.random.default_rng(0)
     axes = len(kernel)
     weights, counts = average_weights(shape[-axes:], kernel, stride, pad, ignore_border, including_pad)
     geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
     geometry["including_pad"] = including_pad
     planes = int(np.prod(shape[:-axes]))
-    x, y = rng.standard_normal(shape).astype("f"), np.full(shape[:-axes] + counts, np.nan, "f")
+    x, y = rng.standard_normal(shape).astype(dtype), np.full(shape[:-axes] + counts, np.nan, dtype)
     assert run(pooling, "AveragePooling", [x], [y], parts=parts, **geometry) == 0
     expected = x.reshape(planes, weights.shape[1]).astype("d") @ weights.T
-    np.testing.assert_allclose(y, expected.reshape(y.shape), atol=1e-6)
-    gy, gx = rng.standard_normal(y.shape).astype("f"), np.full(shape, np.nan, "f")
+    np.testing.assert_allclose(y, expected.reshape(y.shape), atol=error)
+    gy, gx = rng.standard_normal(y.shape).astype(dtype), np.full(shape, np.nan, dtype)
     assert run(pooling, "AveragePoolingGrad", [gy], [gx], parts=parts, shape=shape[-axes:], **geometry) == 0
     expected = gy.reshape(planes, weights.shape[0]).astype("d") @ weights
-    np.testing.assert_allclose(gx, expected.reshape(shape), atol=1e-6)
+    np.testing.assert_allclose(gx, expected.reshape(shape), atol=error)
 
 
 @pytest.mark.parametrize("sizes", [(4, 12), (46, 56), (6, 500), (4, 514), (6, 8)])
 @pytest.mark.parametrize("name", ["MaxPoolingGrad", "AveragePoolingGrad"])
-def test_gradients_of_tiles_past_the_caches(run, parts, monkeypatch, name, sizes):
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_gradients_of_tiles_past_the_caches(run, parts, monkeypatch, name, sizes, dtype):
     rng = np.random.default_rng(8)
     rows = [size // 2 for size in sizes]
-    inputs = [rng.standard_normal((3, *rows), "f")]
+    inputs = [rng.standard_normal((3, *rows)).astype(dtype)]
     geometry = {"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0), "ignore_border": True, "shape": sizes}
     if name == "MaxPoolingGrad":
         inputs.append(rng.integers(0, 4, (3, *rows), np.uint8))
     else:
         geometry["including_pad"] = True
-    expected, found = (np.full((3, *sizes), np.nan, "f") for _ in range(2))
+    expected, found = (np.full((3, *sizes), np.nan, dtype) for _ in range(2))
     assert run(pooling, name, inputs, [expected], **geometry) == 0
     monkeypatch.setattr(pooling, "STREAMED_BYTES", 0)
     assert run(pooling, name, inputs, [found], parts=parts, **geometry) == 0

@@ -131,6 +131,26 @@ def test_gradient_with_respect_to_the_weight(run, make_call, parts, x_shape, map
     np.testing.assert_allclose(gw, expected, atol=5e-5)
 
 
+@all_cases
+def test_double(run, x_shape, maps, pad):
+    x, weight = draw(0, *x_shape).astype("d"), draw(1, maps, x_shape[1], 3, 3).astype("d") / (3 * x_shape[1] ** 0.5)
+    expected = correlate(x, weight, pad)
+    y, gx, gw = np.full(expected.shape, np.nan), np.full(x_shape, np.nan), np.full(weight.shape, np.nan)
+    gy = draw(3, *y.shape).astype("d") / x_shape[0] ** 0.5
+    geometry = geometry_of(pad)
+    assert run(convolution, "Convolution", [x, weight, None], [y], parts=2, **geometry) == 0
+    assert run(convolution, "ConvolutionDataGrad", [gy, weight], [gx], parts=2, shape=x_shape[2:], **geometry) == 0
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=2, kernel=(3, 3), **geometry) == 0
+    # As those of float32, in units of the last place.
+    np.testing.assert_allclose(y, expected, atol=1e-13)
+    expected = correlate(gy, weight.swapaxes(0, 1)[:, :, ::-1, ::-1], tuple(2 - p for p in pad))
+    np.testing.assert_allclose(gx, expected, atol=2e-13)
+    seen = np.pad(x, [(0, 0), (0, 0), (pad[0], pad[0]), (pad[1], pad[1])])
+    seen = np.lib.stride_tricks.sliding_window_view(seen, (3, 3), (2, 3))
+    expected = np.einsum("nchwrs,nkhw->kcrs", seen, gy, optimize=True)
+    np.testing.assert_allclose(gw, expected, atol=1e-13 * np.prod(gy.shape[2:]) ** 0.5)
+
+
 @pytest.mark.parametrize("flag", ["deterministic", "local_errors"])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_contexts_may_have_direct_sums_only(make_call, flag, groups):

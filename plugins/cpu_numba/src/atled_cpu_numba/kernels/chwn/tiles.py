@@ -38,9 +38,9 @@ def make_read_tile() -> Any:
     from atled_cpu_numba.kernels.chwn.products import make_prefetch
     from atled_cpu_numba.kernels.shared.options import piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy
-    from atled_cpu_numba.kernels.winograd.blocks import apart_input_tile
+    from atled_cpu_numba.kernels.winograd.blocks import tiles_of
 
-    vector = host_lanes().vector
+    vector, apart_input_tile = host_lanes().vector, tiles_of("float32").apart_input
     copy, prefetch = make_copy(vector), make_prefetch(SIDE, SIDE)
 
     @piece

@@ -94,8 +94,9 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.kernels.chwn.tiles import make_put, make_read_tile, make_taken
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy, transpose_block
-    from atled_cpu_numba.kernels.winograd.blocks import apart_output_tile, make_outer_tile, weight_tile
+    from atled_cpu_numba.kernels.winograd.blocks import make_outer_tile, tiles_of
 
+    apart_output_tile, weight_tile = tiles_of("float32").apart_output, tiles_of("float32").weight
     lanes = host_lanes()
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     vectors = tile_columns // vector

@@ -77,11 +77,13 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.kernels.chwn.tiles import make_read_tile
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import transpose_block
-    from atled_cpu_numba.kernels.winograd.blocks import gradient_tile, weight_gradient_tile
+    from atled_cpu_numba.kernels.winograd.blocks import tiles_of
 
     lanes = host_lanes()
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     read_tile, prefetch = make_read_tile(), make_prefetch(vector, 1)
+    tiles = tiles_of("float32")
+    gradient_tile, weight_gradient_tile = tiles.gradient, tiles.weight_gradient
 
     @piece
     def transform_maps(w, gy, known, top, left, stage, target, step):

@@ -1,4 +1,4 @@
-"""The adjoint of a convolution with kernels of 5 x 5 and the channels in the lanes, in float32.
+"""The adjoint of a convolution with kernels of 5 x 5 and the channels in the lanes.
 
 Each position of gy adds its maps' kernels to a window of gx, whose sums stay in registers meanwhile: nothing is
 computed for the margins, which gather half of all products where small images have wide kernels. In the end positions
@@ -14,10 +14,16 @@ from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 _SIDE = 5  # of a kernel: 25 sums leave room in 32 registers; with fewer, reading and writing windows takes too long
 _PLACES = _SIDE * _SIDE
@@ -66,28 +72,31 @@ class Problem(NamedTuple):
     kernel: Pair
     pad: Pair
     stride: Pair
+    dtype: str
 
 
 def suits(problem: Problem) -> bool:
     """Whether the tile is that of the kernel, the channels fill the lanes, and the weights stay close."""
-    vector = host_lanes().vector
+    vector = lanes_of(problem.dtype).vector
     return (
-        vector >= 16
+        host_lanes().vector >= 16  # registers enough
         and problem.kernel == (_SIDE, _SIDE)
         and -(-problem.channels // vector) * vector <= _MOST_WASTE * problem.channels
-        and 4 * vector * problem.maps * _PLACES <= _WEIGHT_BYTES
+        and SIZES[problem.dtype] * vector * problem.maps * _PLACES <= _WEIGHT_BYTES
         and problem.result[0] * problem.result[1] >= vector
     )
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.convolution.lane_tiles import make_window_tile
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.winograd.blocks import store_transposed
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.winograd.blocks import tiles_of
 
-    vector = host_lanes().vector
-    tile = make_window_tile(_SIDE, _SIDE)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    vector = lanes_of(dtype).vector
+    store_transposed = tiles_of(dtype).store_transposed
+    tile = make_window_tile(_SIDE, _SIDE, dtype)
 
     @piece
     def pack_weights(w, group, packed_at):
@@ -96,8 +105,8 @@ def _build() -> Callable[..., int]:
         for first in range(0, channels, vector):
             for m in range(maps):
                 for i in range(min(vector, channels - first)):
-                    source = floats32(w[Block.weight] + 4 * ((group * maps + m) * channels + first + i) * _PLACES)
-                    target = floats32(packed_at + 4 * ((first * maps + vector * m) * _PLACES + i))
+                    source = floats(w[Block.weight] + element * ((group * maps + m) * channels + first + i) * _PLACES)
+                    target = floats(packed_at + element * ((first * maps + vector * m) * _PLACES + i))
                     for t in range(_PLACES):
                         target[vector * t] = source[t]
 
@@ -106,15 +115,15 @@ def _build() -> Callable[..., int]:
         """Positions of `known` channels to planes."""
         height, width, length = w[Block.height], w[Block.width], w[Block.length]
         plane = height * width
-        x_at += 4 * vector * (w[Block.pad_h] * length + w[Block.pad_w])
+        x_at += element * vector * (w[Block.pad_h] * length + w[Block.pad_w])
         rows, count = height, width
         if length == width:  # no margin: all rows are one
             rows, count = 1, plane
         for row in range(rows):
             for p in range((count + vector - 1) // vector):
                 here = max(0, min(p * vector, count - vector))
-                source = x_at + 4 * vector * (row * length + here)
-                store_transposed((source, min(vector, count), gx + 4 * (row * width + here), plane, known))
+                source = x_at + element * vector * (row * length + here)
+                store_transposed((source, min(vector, count), gx + element * (row * width + here), plane, known))
 
     @kernel
     def adjoint_lanes(block, part, parts):
@@ -123,8 +132,8 @@ def _build() -> Callable[..., int]:
         columns, channels = w[Block.columns], w[Block.channels]
         lines, length, positions = w[Block.lines], w[Block.length], w[Block.rows] * w[Block.columns]
         packed_at = w[Block.workspace] + part * w[Block.share_bytes]
-        x_at = packed_at + 4 * ((channels + vector - 1) // vector * vector * maps * _PLACES)
-        x = floats32(x_at)
+        x_at = packed_at + element * ((channels + vector - 1) // vector * vector * maps * _PLACES)
+        x = floats(x_at)
         packed_group = -1
         for unit in range(groups * images * part // parts, groups * images * (part + 1) // parts):
             group = unit // images
@@ -132,25 +141,28 @@ def _build() -> Callable[..., int]:
             if group != packed_group:
                 packed_group = group
                 pack_weights(w, group, packed_at)
-            source = w[Block.gy] + 4 * (image * groups + group) * maps * positions
+            source = w[Block.gy] + element * (image * groups + group) * maps * positions
             for first in range(0, channels, vector):
                 known = min(vector, channels - first)
                 for i in range(lines * length * vector):
                     x[i] = 0.0
-                weights = packed_at + 4 * first * maps * _PLACES
+                weights = packed_at + element * first * maps * _PLACES
                 for row in range(rows):
-                    gy = source + 4 * row * columns
-                    to = x_at + 4 * vector * row * w[Block.stride_h] * length
+                    gy = source + element * row * columns
+                    to = x_at + element * vector * row * w[Block.stride_h] * length
                     for _ in range(columns):
                         tile((maps, gy, positions, weights, to, vector * length))
-                        gy += 4
-                        to += 4 * vector * w[Block.stride_w]
+                        gy += element
+                        to += element * vector * w[Block.stride_w]
                 if w[Block.bias] != 0:
-                    bias = w[Block.bias] + 4 * (group * channels + first)
+                    bias = w[Block.bias] + element * (group * channels + first)
                     for i in range(lines * length):
                         for c in range(known):
-                            x[vector * i + c] += floats32(bias)[c]
-                gx = w[Block.gx] + 4 * ((image * groups + group) * channels + first) * w[Block.height] * w[Block.width]
+                            x[vector * i + c] += floats(bias)[c]
+                gx = (
+                    w[Block.gx]
+                    + element * ((image * groups + group) * channels + first) * w[Block.height] * w[Block.width]
+                )
                 deliver(w, x_at, gx, known)
             if w[Block.after] != 0:
                 start = (image * groups + group) * channels * w[Block.height] * w[Block.width]
@@ -160,18 +172,18 @@ def _build() -> Callable[..., int]:
     return adjoint_lanes
 
 
-ADJOINT_LANES = Kernel("adjoint_lanes", _build)
+ADJOINT_LANES = kernels_by_dtype("adjoint_lanes", _build)
 
 
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The adjoint of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
-    p, vector = problem, host_lanes().vector
+    p, vector = problem, lanes_of(problem.dtype).vector
     channels = -(-p.channels // vector) * vector
     lines, length = p.result[0] + 2 * p.pad[0], p.result[1] + 2 * p.pad[1]
     work_us = 2.0 * p.images * p.groups * p.source[0] * p.source[1] * p.maps * channels * _PLACES / _FLOPS_PER_US
     parts = share_count(work_us, p.groups * p.images)
     # What is transposed may reach a vector beyond the last position.
-    share_bytes = 4 * (channels * p.maps * _PLACES + vector * (lines * length + vector))
+    share_bytes = SIZES[p.dtype] * (channels * p.maps * _PLACES + vector * (lines * length + vector))
     share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
@@ -195,4 +207,6 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     arguments = (Block.gy, Block.weight, *optional_words(Block.bias, biases), Block.gx, Block.workspace)
     note = "direct, channels in lanes, windows of gx in registers"
     workspace = share_bytes * parts
-    return launch(ADJOINT_LANES, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note)
+    return launch(
+        ADJOINT_LANES[p.dtype], words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
+    )

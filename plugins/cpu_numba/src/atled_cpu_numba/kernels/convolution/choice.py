@@ -1,4 +1,4 @@
-"""Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32.
+"""Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32 and float64.
 
 Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, and groups that Winograd
 suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.chwn import choice as chwn
 from atled_cpu_numba.kernels.convolution import adjoint_lanes, direct, map_lanes, pointwise, rows, slices
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import filters, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
-from atled_cpu_numba.kernels.shared.launch import has_empty, refuse_floats
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.winograd import forward as winograd
 
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
@@ -26,13 +28,17 @@ _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the call is float32 with something to compute."""
-    refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)))
+    """Whether the call is float32, or float64 without strides, with something to compute."""
+    refused = refuse_floats(call, REALS, floats=range(len(call.inputs)))
     if refused:
         return refused
     if has_empty(call):
         return "takes no empty arrays"
-    return (chwn.refused(call) or True) if chwn.is_strided(call) else True
+    if not chwn.is_strided(call):
+        return True
+    if call.outputs[0].dtype != np.float32:
+        return "float32 only with images innermost"
+    return chwn.refused(call) or True
 
 
 def prepare(call: Call) -> Prepared:
@@ -62,7 +68,7 @@ def _prepare_planar(problem: Problem) -> Prepared:
     in_rows = rows.suits(lanes)
     if not task.forward and task.dilation == (1, 1):
         sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
-        windows_of = adjoint_lanes.Problem(*sizes, task.kernel, task.pad, task.stride)
+        windows_of = adjoint_lanes.Problem(*sizes, task.kernel, task.pad, task.stride, task.dtype)
         # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
         many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
         if (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of):
@@ -83,7 +89,15 @@ def _prepare_3x3(task: Task, whole: Problem) -> Prepared | None:
         terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
         planes = task.groups * task.maps
         filtered = squares.Problem(
-            task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
+            task.images,
+            task.source,
+            planes,
+            task.result,
+            pad,
+            terms,
+            per_plane,
+            turned=not task.forward,
+            dtype=task.dtype,
         )
         return squares.prepare(filtered, whole.biases)
     problem = None if whole.direct_for or task.groups > 1 else _winograd(task)
@@ -100,7 +114,9 @@ def _winograd(task: Task) -> winograd.Problem | None:
     if not task.is_3x3:
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
-    problem = winograd.Problem(*sizes, _forward_pad(task), *task.weight_strides, turned=not task.forward)
+    problem = winograd.Problem(
+        *sizes, _forward_pad(task), *task.weight_strides, turned=not task.forward, dtype=task.dtype
+    )
     return problem if winograd.suits(problem) else None
 
 
@@ -108,7 +124,7 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
     """The call as filters of single planes, if it is that; few strides have an adjoint among them."""
     if task.groups > 1 and task.maps == 1 and not task.forward:
         sizes = (task.images, task.groups, task.channels, task.result, task.source)
-        phases = strided.Problem(*sizes, task.kernel, task.pad)
+        phases = strided.Problem(*sizes, task.kernel, task.pad, task.dtype)
         if strided.suits(phases, task.stride, task.dilation):
             return strided.prepare(phases, whole.biases)
     if task.groups == 1 or task.channels > 1:
@@ -120,13 +136,15 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
         reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
         pad = reach[0] - pad[0], reach[1] - pad[1]
     planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
-    filtered = filters.Problem(*planes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward)
+    filtered = filters.Problem(
+        *planes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward, dtype=task.dtype
+    )
     return filters.prepare(filtered, whole.biases)
 
 
 def _products(task: Task) -> pointwise.Problem:
     """A 1 x 1 convolution as products of matrices."""
-    return pointwise.Problem(*task[1:7], task.stride, task.weight_strides)
+    return pointwise.Problem(*task[1:7], task.stride, task.weight_strides, task.dtype)
 
 
 def _in_lanes(task: Task) -> map_lanes.Problem:
@@ -140,7 +158,9 @@ def _in_lanes(task: Task) -> map_lanes.Problem:
         planes, results = gradient_windows(task.result, task.kernel, task.pad, task.stride, task.dilation)
         step, spread = (1, 1), task.stride
     sizes = task[1:7]
-    return map_lanes.Problem(*sizes, planes, results, step, spread, task.weight_strides, in_order=task.forward)
+    return map_lanes.Problem(
+        *sizes, planes, results, step, spread, task.weight_strides, in_order=task.forward, dtype=task.dtype
+    )
 
 
 def _tiles_fill_badly(task: Task) -> bool:

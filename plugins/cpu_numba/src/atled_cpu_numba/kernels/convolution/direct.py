@@ -1,4 +1,4 @@
-"""Convolution and its adjoint over one or two axes, directly, in float32: products of weights with padded planes.
+"""Convolution and its adjoint over one or two axes, directly: products of weights with padded planes.
 
 The register tile reads the planes, see `shared.geometry`, through a table of offsets: no unfolded copy of the input is
 made. The planes hold several small images, so that tiles are filled. Shares are made of groups and chunks of images;
@@ -24,10 +24,16 @@ from atled_cpu_numba.kernels.convolution.result_words import (
 )
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, gradient_windows, windows
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
@@ -82,24 +88,26 @@ class Block:
     after_block: int
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.products.tiles import make_offset_tile
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows, copy_rows_plus
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows, make_copy_rows_plus
 
-    lanes = host_lanes()
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows, copy_rows_plus = make_copy_rows(dtype), make_copy_rows_plus(dtype)
+    lanes = lanes_of(dtype)
     tile_rows, tile_columns = lanes.rows, lanes.columns
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
     vectors = tile_columns // lanes.vector
     columns_at_once = _COLUMN_VECTORS * lanes.vector
-    full = make_offset_tile(tile_rows, vectors, packed_rows=tile_rows)
-    lower = make_offset_tile(two_thirds, vectors, packed_rows=tile_rows)
-    lowest = make_offset_tile(third, vectors, packed_rows=tile_rows)
+    full = make_offset_tile(tile_rows, vectors, dtype, packed_rows=tile_rows)
+    lower = make_offset_tile(two_thirds, vectors, dtype, packed_rows=tile_rows)
+    lowest = make_offset_tile(third, vectors, dtype, packed_rows=tile_rows)
     # Few rows are wide: else loading vectors of positions would take longer than multiplying them.
     few_vectors = 4 if lanes.rows == 12 else vectors
-    few = make_offset_tile(_FEW_ROWS, few_vectors, packed_rows=tile_rows)
-    single = make_offset_tile(1, _COLUMN_VECTORS, packed_rows=tile_rows)
+    few = make_offset_tile(_FEW_ROWS, few_vectors, dtype, packed_rows=tile_rows)
+    single = make_offset_tile(1, _COLUMN_VECTORS, dtype, packed_rows=tile_rows)
 
     @piece
     def fill_offsets(w, offsets):
@@ -126,13 +134,13 @@ def _build() -> Callable[..., int]:
             taps = w[at + ResultWords.taps]
             for first in range(0, maps, tile_rows):
                 for channel in range(channels):
-                    target = floats32(to + 4 * channel * taps * tile_rows)
+                    target = floats(to + element * channel * taps * tile_rows)
                     for r in range(min(tile_rows, maps - first)):
                         start = group * w[Block.group_weights] + (first + r) * weight_map + channel * weight_channel
-                        source = floats32(w[Block.weight] + 4 * start)
+                        source = floats(w[Block.weight] + element * start)
                         for t in range(taps):
                             target[t * tile_rows + r] = source[w[at + FIRST_PLACE + TAP_WORDS * t]]
-                to += 4 * tile_rows * channels * taps
+                to += element * tile_rows * channels * taps
             at += RESULT_WORDS + TAP_WORDS * taps
 
     @piece
@@ -140,22 +148,22 @@ def _build() -> Callable[..., int]:
         """out = weights x planes for `length` positions, at most columns_at_once."""
         for first in range(0, maps, tile_rows):
             left = maps - first
-            a = weights + 4 * first * k
-            c = out_at + 4 * first * columns_at_once
+            a = weights + element * first * k
+            c = out_at + element * first * columns_at_once
             if left == 1:
                 single((k, a, offsets_at, planes_at, c, columns_at_once))
                 continue
             if left <= _FEW_ROWS:
                 for j in range(0, length, few_vectors * lanes.vector):
-                    few((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+                    few((k, a, offsets_at, planes_at + element * j, c + element * j, columns_at_once))
                 continue
             for j in range(0, length, tile_columns):
                 if left > two_thirds:
-                    full((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+                    full((k, a, offsets_at, planes_at + element * j, c + element * j, columns_at_once))
                 elif left > third:
-                    lower((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+                    lower((k, a, offsets_at, planes_at + element * j, c + element * j, columns_at_once))
                 else:
-                    lowest((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+                    lowest((k, a, offsets_at, planes_at + element * j, c + element * j, columns_at_once))
 
     @piece
     def deliver(w, at, group, first_image, p0, length, out_at):
@@ -177,25 +185,27 @@ def _build() -> Callable[..., int]:
             image = line // image_rows
             row = line - image * image_rows
             count = min(columns - column, following - p)
-            source = out_at + 4 * (p - p0)
+            source = out_at + element * (p - p0)
             p = following
             if row >= rows or count <= 0:
                 continue
             target = ((first_image + image) * groups + group) * maps * plane
             target += (row * w[Block.step_h] + start_h) * w[Block.result_width] + column * step_w + start_w
-            target = w[Block.y] + 4 * target
+            target = w[Block.y] + element * target
             if step_w == 1 and w[Block.bias] != 0:
-                copy_rows_plus((source, columns_at_once, target, plane, maps, count, w[Block.bias] + 4 * group * maps))
+                copy_rows_plus(
+                    (source, columns_at_once, target, plane, maps, count, w[Block.bias] + element * group * maps)
+                )
             elif step_w == 1:
                 copy_rows((source, columns_at_once, target, plane, maps, count))
             else:
                 for m in range(maps):
-                    x, y = floats32(source), floats32(target)
-                    bias = floats32(w[Block.bias])[group * maps + m] if w[Block.bias] != 0 else 0.0
+                    x, y = floats(source), floats(target)
+                    bias = floats(w[Block.bias])[group * maps + m] if w[Block.bias] != 0 else 0.0
                     for j in range(count):
                         y[j * step_w] = x[j] + bias
-                    source += 4 * columns_at_once
-                    target += 4 * plane
+                    source += element * columns_at_once
+                    target += element * plane
 
     @kernel
     def convolution(block, part, parts):
@@ -209,13 +219,13 @@ def _build() -> Callable[..., int]:
         q = words(inner)
         offsets_at = inner + _INNER_BYTES
         packed_at = offsets_at + 8 * channels * taps_in_all
-        out_at = packed_at + 4 * (padded_maps * channels * taps_in_all + PACK_SLACK)
-        planes_at = out_at + 4 * padded_maps * columns_at_once
+        out_at = packed_at + element * (padded_maps * channels * taps_in_all + PACK_SLACK)
+        planes_at = out_at + element * padded_maps * columns_at_once
         chunks = (images + chunk - 1) // chunk
         first_unit, last_unit = groups * chunks * part // parts, groups * chunks * (part + 1) // parts
         if first_unit == last_unit:
             return 0
-        planes = floats32(planes_at)
+        planes = floats(planes_at)
         for i in range(channels * w[Block.channel_length]):
             planes[i] = 0.0
         fill_offsets(w, ints64(offsets_at))
@@ -227,15 +237,18 @@ def _build() -> Callable[..., int]:
             if group != packed_group:
                 packed_group = group
                 if w[Block.packed] != 0:
-                    packed_at = w[Block.packed] + 4 * group * padded_maps * channels * taps_in_all
+                    packed_at = w[Block.packed] + element * group * padded_maps * channels * taps_in_all
                 elif pack != 0:  # the weights lie in the order of the sums already
-                    weights, weight_map = w[Block.weight] + 4 * group * w[Block.group_weights], w[Block.weight_map]
+                    weights, weight_map = (
+                        w[Block.weight] + element * group * w[Block.group_weights],
+                        w[Block.weight_map],
+                    )
                     q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = weights, weight_map, 1, maps
                     q[Pack.k], q[Pack.target], q[Pack.width] = channels * taps_in_all, packed_at, tile_rows
                     call3(pack, inner, 0, 1)
                 else:
                     collect_weights(w, group, packed_at)
-            q[CopyImages.x] = w[Block.x] + 4 * (first_image * groups + group) * channels * height * width
+            q[CopyImages.x] = w[Block.x] + element * (first_image * groups + group) * channels * height * width
             image_step = groups * channels * height * width
             q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, channels, image_step
             q[CopyImages.height], q[CopyImages.width] = height, width
@@ -259,11 +272,11 @@ def _build() -> Callable[..., int]:
                 )
                 for p in range(0, end, columns_at_once):
                     length = min(columns_at_once, end - p)
-                    multiply(k, maps, length, weights, offset_table, planes_at + 4 * p, out_at)
+                    multiply(k, maps, length, weights, offset_table, planes_at + element * p, out_at)
                     deliver(w, at, group, first_image, p, length, out_at)
                 at += RESULT_WORDS + TAP_WORDS * w[at + ResultWords.taps]
                 offset_table += 8 * k
-                weights += 4 * padded_maps * k
+                weights += element * padded_maps * k
             if w[Block.after] != 0:
                 for image in range(first_image, first_image + taken):
                     start = (image * groups + group) * maps * w[Block.plane]
@@ -273,14 +286,14 @@ def _build() -> Callable[..., int]:
     return convolution
 
 
-CONVOLUTION = Kernel("convolution", _build)
+CONVOLUTION = kernels_by_dtype("convolution", _build)
 
 
 def prepare(task: Task, problem: Problem) -> Prepared:
     """The convolution or adjoint of any problem over one or two axes."""
     planes, results = choose_layout(task)
     parts, chunk = _divide(task, problem.weight_size, planes, results)
-    plane_length = planes.plane_length(chunk, _columns_at_once())
+    plane_length = planes.plane_length(chunk, _columns_at_once(task.dtype))
     share_bytes = _share_bytes(task, results, len(planes.phases) * plane_length)
     parts = fitting_shares(parts, share_bytes)
     words = _words(task, problem.weight_size, planes, results, chunk, share_bytes)
@@ -291,13 +304,15 @@ def prepare(task: Task, problem: Problem) -> Prepared:
     arguments = (Block.x, Block.weight, *biased, Block.y, Block.workspace)
     k = task.channels * math.prod(task.kernel)
     return launch(
-        CONVOLUTION,
+        CONVOLUTION[task.dtype],
         words,
         arguments,
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},
-        packs=(weights_in_panels(Block.packed, task.groups, task.maps, k, host_lanes().rows),) if task.forward else (),
+        packs=(weights_in_panels(Block.packed, task.groups, task.maps, k, lanes_of(task.dtype).rows, task.dtype),)
+        if task.forward
+        else (),
         note=note,
     )
 
@@ -317,8 +332,8 @@ def _is_unfolded(task: Task, planes: Layout) -> bool:
     return task.kernel[1] > 1 and planes.row_pitch == task.result[1]
 
 
-def _columns_at_once() -> int:
-    return _COLUMN_VECTORS * host_lanes().vector
+def _columns_at_once(dtype: str) -> int:
+    return _COLUMN_VECTORS * lanes_of(dtype).vector
 
 
 def _divide(task: Task, weight_size: int, planes: Layout, results: tuple[Result, ...]) -> tuple[int, int]:
@@ -334,31 +349,36 @@ def _divide(task: Task, weight_size: int, planes: Layout, results: tuple[Result,
         packing_us = weight_size / groups / _WEIGHTS_PER_US / (10 if task.forward else 1)
         parts = max(1, min(parts, int(0.1 * work_us / packing_us)))
     # Unfolded images have gaps between them alone: one by one, nothing is computed in vain.
-    alone = _is_unfolded(task, planes) and math.prod(task.result) >= 2 * host_lanes().columns
-    image_bytes = 4 * task.channels * len(planes.phases) * planes.image_pitch
+    alone = _is_unfolded(task, planes) and math.prod(task.result) >= 2 * lanes_of(task.dtype).columns
+    image_bytes = SIZES[task.dtype] * task.channels * len(planes.phases) * planes.image_pitch
     per_share = max(1, images * groups // parts)
     fitting = _CHUNK_BYTES // image_bytes
-    chunk = 1 if task.forward and alone else _chunk(images, per_share, planes.image_pitch, fitting)
+    chunk = (
+        1
+        if task.forward and alone
+        else _chunk(images, per_share, planes.image_pitch, fitting, lanes_of(task.dtype).columns)
+    )
     return min(parts, groups * -(-images // chunk)), chunk
 
 
 def _share_bytes(task: Task, results: tuple[Result, ...], channel_length: int) -> int:
-    rows = -(-task.maps // host_lanes().rows) * host_lanes().rows
+    tile_rows = lanes_of(task.dtype).rows
+    rows = -(-task.maps // tile_rows) * tile_rows
     weights = task.channels * sum(len(found.taps) for found in results)
-    floats = rows * weights + PACK_SLACK + rows * _columns_at_once() + task.channels * channel_length
-    return in_lines(_INNER_BYTES + 8 * weights + 4 * floats)
+    floats = rows * weights + PACK_SLACK + rows * _columns_at_once(task.dtype) + task.channels * channel_length
+    return in_lines(_INNER_BYTES + 8 * weights + SIZES[task.dtype] * floats)
 
 
 def _words(
     task: Task, weight_size: int, planes: Layout, results: tuple[Result, ...], chunk: int, share_bytes: int
 ) -> list[int]:
-    plane_length = planes.plane_length(chunk, _columns_at_once())
+    plane_length = planes.plane_length(chunk, _columns_at_once(task.dtype))
     weight_map, weight_channel = task.weight_strides
     step_h, step_w = (1, 1) if task.forward else task.stride
     phases = phase_words(planes)
     words = filled(
         Block,
-        copy_images=COPY_IMAGES.address(),
+        copy_images=COPY_IMAGES[task.dtype].address(),
         share_bytes=share_bytes,
         images=task.images,
         chunk=chunk,
@@ -386,14 +406,13 @@ def _words(
         step_w=step_w,
         taps=sum(len(found.taps) for found in results),
         group_weights=weight_size // task.groups,
-        pack=PACK["float32"].address() if task.forward else 0,
+        pack=PACK[task.dtype].address() if task.forward else 0,
     )
     return words + phases + result_words(results, lambda tap: tap.phase * plane_length + planes.offset(tap))
 
 
-def _chunk(images: int, per_share: int, image_pitch: int, fitting: int) -> int:
-    """How many images the planes hold: up to `fitting`, so that few columns of the last tile are wasted."""
-    columns = host_lanes().columns
+def _chunk(images: int, per_share: int, image_pitch: int, fitting: int, columns: int) -> int:
+    """How many images the planes hold: up to `fitting`, so that few of `columns` of the last tile are wasted."""
     most = max(1, min(images, per_share, max(4, fitting)))
 
     def waste(chunk: int) -> float:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.shared.geometry import Layout
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -51,10 +52,13 @@ def phase_words(planes: Layout) -> list[int]:
     return [word for row, column in planes.phases for word in filled(SourcePhase, row=row, column=column)]
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows = make_copy_rows(dtype)
 
     @kernel
     def copy_images(block, part, parts):
@@ -69,34 +73,34 @@ def _build() -> Callable[..., int]:
             for phase in range(phases):
                 at = PHASE_WORDS * phase
                 a, b = phase_table[at + SourcePhase.row], phase_table[at + SourcePhase.column]
-                plane = w[CopyImages.target] + 4 * (channel * channel_length + phase * plane_length + front)
+                plane = w[CopyImages.target] + element * (channel * channel_length + phase * plane_length + front)
                 rows, columns = (height - a + stride_h - 1) // stride_h, (width - b + stride_w - 1) // stride_w
                 missing = (stride_w - 1 - b) // stride_w if b < 0 else 0  # left of the image
                 columns = min(row_pitch, columns) - missing
                 if columns <= 0:
                     continue
                 b += missing * stride_w
-                plane += 4 * missing
+                plane += element * missing
                 for image in range(images):
-                    source = w[CopyImages.x] + 4 * (image * image_step + (channel * height + a) * width + b)
-                    target = plane + 4 * image * image_pitch
+                    source = w[CopyImages.x] + element * (image * image_step + (channel * height + a) * width + b)
+                    target = plane + element * image * image_pitch
                     if stride_w == 1:
                         copy_rows((source, stride_h * width, target, row_pitch, rows, columns))
                         continue
                     for _ in range(rows):
                         if stride_w == 2:
-                            x, y = floats32(source), floats32(target)
+                            x, y = floats(source), floats(target)
                             for j in range(columns):
                                 y[j] = x[2 * j]
                         else:
-                            x, y = floats32(source), floats32(target)
+                            x, y = floats(source), floats(target)
                             for j in range(columns):
                                 y[j] = x[stride_w * j]
-                        source += 4 * stride_h * width
-                        target += 4 * row_pitch
+                        source += element * stride_h * width
+                        target += element * row_pitch
         return 0
 
     return copy_images
 
 
-COPY_IMAGES = Kernel("copy_images", _build)
+COPY_IMAGES = kernels_by_dtype("copy_images", _build)

@@ -10,16 +10,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.vectors import transpose_registers, vector_intrinsic
 
-_WIDTH = host_lanes().vector
-_FLOAT, _INT64 = ir.FloatType(), ir.IntType(64)
-_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
+_INT64 = ir.IntType(64)
 _QUARTET = 4
 
 
-def make_lane_tile(step: int) -> Any:
+def make_lane_tile(step: int, dtype: str) -> Any:
     """An intrinsic that computes one tile of Y = B' A + bias in registers, all sums over k in order.
 
     tile((k, offsets, a, quartets, b, bias, y, y_row, maps)):
@@ -34,31 +31,32 @@ def make_lane_tile(step: int) -> Any:
         a, b, y = (w.pointer(address) for address in (a, b, y))
         offsets, quartets = (builder.inttoptr(table, _INT64.as_pointer()) for table in (offsets, quartets))
         starts = [
-            w.at(a, builder.load(builder.gep(quartets, [w.number(g)]), typ=_INT64)) for g in range(_WIDTH // _QUARTET)
+            w.at(a, builder.load(builder.gep(quartets, [w.number(g)]), typ=_INT64))
+            for g in range(max(1, w.width // _QUARTET))
         ]
         begin = w.load(w.pointer(bias))
-        with w.counted(k, [begin] * _WIDTH + [b]) as (i, phis, following):
+        with w.counted(k, [begin] * w.width + [b]) as (i, phis, following):
             offset = builder.load(builder.gep(offsets, [i]), typ=_INT64)
             weights = w.load(phis[-1])
-            for p in range(_WIDTH):
+            for p in range(w.width):
                 place = w.at(w.at(starts[p // _QUARTET], offset), step * (p % _QUARTET))
-                following.append(w.multiply_add(w.splat(builder.load(place, typ=_FLOAT)), weights, phis[p]))
-            following.append(w.at(phis[-1], _WIDTH))
-        rows = following[:_WIDTH]
+                following.append(w.multiply_add(w.splat(w.load_one(place)), weights, phis[p]))
+            following.append(w.at(phis[-1], w.width))
+        rows = following[: w.width]
         transpose_registers(w, rows)
-        with builder.if_else(builder.icmp_signed(">=", maps, w.number(_WIDTH))) as (then, otherwise):
+        with builder.if_else(builder.icmp_signed(">=", maps, w.number(w.width))) as (then, otherwise):
             with then:
-                for m in range(_WIDTH):
+                for m in range(w.width):
                     w.store(rows[m], w.at(y, builder.mul(y_row, w.number(m))))
             with otherwise:
-                for m in range(_WIDTH - 1):
+                for m in range(w.width - 1):
                     with builder.if_then(builder.icmp_signed("<", w.number(m), maps)):
                         w.store(rows[m], w.at(y, builder.mul(y_row, w.number(m))))
 
-    return vector_intrinsic("lane_tile", 9, generate, "One tile of a convolution; see make_lane_tile.")
+    return vector_intrinsic("lane_tile", 9, generate, "One tile of a convolution; see make_lane_tile.", dtype)
 
 
-def make_run_tile(lines: int, elements: int) -> Any:
+def make_run_tile(lines: int, elements: int, dtype: str) -> Any:
     """An intrinsic that adds to a tile of C += A' B in registers, the sums over positions in order.
 
     tile((a, starts, a_row, a_step, b, rows, columns, c)):
@@ -74,23 +72,23 @@ def make_run_tile(lines: int, elements: int) -> Any:
         begins = [w.at(a, builder.load(builder.gep(starts, [w.number(q)]), typ=_INT64)) for q in range(lines)]
         count = lines * elements
         # From zero, and not from C: the longer a sum, the more it loses.
-        sums = [ir.Constant(_VECTOR, [0.0] * _WIDTH)] * count
+        sums = [w.zeros] * count
         with w.counted(rows, [*sums, b, w.number(0)]) as (_, outer, outer_next):
             with w.counted(columns, [*outer]) as (_, phis, following):
                 values = w.load(phis[count])
                 for i in range(count):
                     place = w.at(w.at(begins[i // elements], phis[count + 1]), i % elements)
-                    following.append(w.multiply_add(w.splat(builder.load(place, typ=_FLOAT)), values, phis[i]))
-                following += [w.at(phis[count], _WIDTH), builder.add(phis[count + 1], a_step)]
+                    following.append(w.multiply_add(w.splat(w.load_one(place)), values, phis[i]))
+                following += [w.at(phis[count], w.width), builder.add(phis[count + 1], a_step)]
             outer_next += [*following[: count + 1], builder.add(outer[count + 1], a_row)]
         for i in range(count):
-            place = w.at(c, i * _WIDTH)
+            place = w.at(c, i * w.width)
             w.store(builder.fadd(outer_next[i], w.load(place)), place)
 
-    return vector_intrinsic("run_tile", 8, generate, "One tile of a weight's gradient; see make_run_tile.")
+    return vector_intrinsic("run_tile", 8, generate, "One tile of a weight's gradient; see make_run_tile.", dtype)
 
 
-def make_window_tile(lines: int, columns: int) -> Any:
+def make_window_tile(lines: int, columns: int, dtype: str) -> Any:
     """An intrinsic that adds the products of one position to a window, the sums over maps in order.
 
     tile((maps, gy, gy_map, weights, x, x_row)):
@@ -102,16 +100,16 @@ def make_window_tile(lines: int, columns: int) -> Any:
         builder = w.builder
         gy, weights, x = (w.pointer(address) for address in (gy, weights, x))
         count = lines * columns
-        with w.counted(maps, [ir.Constant(_VECTOR, [0.0] * _WIDTH)] * count + [gy, weights]) as (_, phis, following):
-            value = w.splat(builder.load(phis[count], typ=_FLOAT))
+        with w.counted(maps, [w.zeros] * count + [gy, weights]) as (_, phis, following):
+            value = w.splat(w.load_one(phis[count]))
             for t in range(count):
-                following.append(w.multiply_add(value, w.load(w.at(phis[-1], t * _WIDTH)), phis[t]))
-            following += [w.at(phis[count], gy_map), w.at(phis[-1], count * _WIDTH)]
+                following.append(w.multiply_add(value, w.load(w.at(phis[-1], t * w.width)), phis[t]))
+            following += [w.at(phis[count], gy_map), w.at(phis[-1], count * w.width)]
         for t in range(count):
-            place = w.at(w.at(x, builder.mul(x_row, w.number(t // columns))), t % columns * _WIDTH)
+            place = w.at(w.at(x, builder.mul(x_row, w.number(t // columns))), t % columns * w.width)
             w.store(builder.fadd(following[t], w.load(place)), place)
 
-    return vector_intrinsic("window_tile", 6, generate, "The products of one position; see make_window_tile.")
+    return vector_intrinsic("window_tile", 6, generate, "The products of one position; see make_window_tile.", dtype)
 
 
 def _generate_interleave(w, even, odd, count, y, y_row, rows):
@@ -120,7 +118,7 @@ def _generate_interleave(w, even, odd, count, y, y_row, rows):
 
     def write(width):
         """`width` elements of each at once; the last ones overlap those before."""
-        half = ir.VectorType(_FLOAT, width)
+        half = ir.VectorType(w.float, width)
         order = ir.Constant(
             ir.VectorType(ir.IntType(32), 2 * width), [i // 2 + i % 2 * width for i in range(2 * width)]
         )
@@ -131,27 +129,25 @@ def _generate_interleave(w, even, odd, count, y, y_row, rows):
                 j = builder.mul(i, w.number(width))
                 j = builder.select(builder.icmp_signed("<", j, last), j, last)
                 pair = [
-                    builder.load(builder.bitcast(w.at(start, j), half.as_pointer()), align=4, typ=half)
+                    builder.load(builder.bitcast(w.at(start, j), half.as_pointer()), align=w.size, typ=half)
                     for start in (left, right)
                 ]
                 both = builder.shuffle_vector(*pair, order)
                 place = builder.bitcast(w.at(to, builder.add(j, j)), both.type.as_pointer())
-                builder.store(both, place, align=4)
+                builder.store(both, place, align=w.size)
             following += [w.at(left, count), w.at(right, count), w.at(to, y_row)]
 
-    with builder.if_else(builder.icmp_signed(">=", count, w.number(_WIDTH))) as (wide, narrow):
+    with builder.if_else(builder.icmp_signed(">=", count, w.number(w.width))) as (wide, narrow):
         with wide:
-            write(_WIDTH)
+            write(w.width)
         with narrow:
             write(_QUARTET)
 
 
-interleave_rows = vector_intrinsic(
-    "interleave_rows",
-    6,
-    _generate_interleave,
-    """interleave_rows((even, odd, count, y, y_row, rows)): y[2 j] = even[j], y[2 j + 1] = odd[j] for `rows` rows.
+def make_interleave_rows(dtype: str) -> Any:
+    """An intrinsic interleave_rows((even, odd, count, y, y_row, rows)): y[2 j] = even[j], y[2 j + 1] = odd[j].
 
-    count: of each per row, at least 4; the rows of even and of odd are contiguous, those of y are y_row apart.
-    """,
-)
+    For `rows` rows.  count: of each per row, at least 4; the rows of even and of odd are contiguous, those of y are
+    y_row apart.
+    """
+    return vector_intrinsic("interleave_rows", 6, _generate_interleave, "See make_interleave_rows.", dtype)

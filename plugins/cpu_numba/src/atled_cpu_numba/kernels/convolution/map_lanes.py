@@ -1,4 +1,4 @@
-"""Convolution and its adjoint with the maps in the lanes, in float32: a way for small images, strides and wide kernels.
+"""Convolution and its adjoint with the maps in the lanes: a way for small images, strides and wide kernels.
 
 A register tile is a vector of maps by as many positions of the result, which it transposes before it writes them, so
 that they arrive in y as they are to stay. The elements of the source are read one by one through a table of offsets:
@@ -28,10 +28,16 @@ from atled_cpu_numba.kernels.convolution.result_words import (
 )
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Layout, Pair, Result
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _QUARTET = 4
 _MOST_WASTE = 1.4  # lanes per map
@@ -100,6 +106,7 @@ class Problem(NamedTuple):
     spread: Pair
     weight: Pair
     in_order: bool
+    dtype: str
 
     @property
     def in_place(self) -> bool:
@@ -120,8 +127,8 @@ class Problem(NamedTuple):
     def common_words(self, weight_size: int) -> dict[str, int]:
         """Words that the blocks of all kernels for such problems have; weight_size: elements of the whole weight."""
         return {
-            "copy_images": 0 if self.in_place else COPY_IMAGES.address(),
-            "pack": PACK["float32"].address() if self.in_order else 0,
+            "copy_images": 0 if self.in_place else COPY_IMAGES[self.dtype].address(),
+            "pack": PACK[self.dtype].address() if self.in_order else 0,
             "images": self.images,
             "groups": self.groups,
             "channels": self.channels,
@@ -142,7 +149,7 @@ class Problem(NamedTuple):
 
 def suits(problem: Problem) -> bool:
     """Whether the tiles fit the rows of the result and the maps fill the lanes."""
-    vector = host_lanes().vector
+    vector = lanes_of(problem.dtype).vector
     return (
         vector >= 8  # shorter vectors would wait for one another
         and all(found.counts[1] % _QUARTET == 0 and math.prod(found.counts) >= vector for found in problem.results)
@@ -152,13 +159,15 @@ def suits(problem: Problem) -> bool:
     )
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
-    from atled_cpu_numba.kernels.convolution.lane_tiles import interleave_rows, make_lane_tile
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
+    from atled_cpu_numba.kernels.convolution.lane_tiles import make_interleave_rows, make_lane_tile
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    vector = host_lanes().vector
-    tile_1, tile_2 = make_lane_tile(1), make_lane_tile(2)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    interleave_rows = make_interleave_rows(dtype)
+    vector = lanes_of(dtype).vector
+    tile_1, tile_2 = make_lane_tile(1, dtype), make_lane_tile(2, dtype)
 
     @piece
     def fill_tables(w, offsets_at, quartets_at):
@@ -186,21 +195,21 @@ def _build() -> Callable[..., int]:
         for _ in range(w[Block.results]):
             taps = w[at + ResultWords.taps]
             if w[Block.pack] != 0:
-                weights, weight_map = w[Block.weight] + 4 * group * w[Block.group_weights], w[Block.weight_map]
+                weights, weight_map = w[Block.weight] + element * group * w[Block.group_weights], w[Block.weight_map]
                 q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = weights, weight_map, 1, maps
                 q[Pack.k], q[Pack.target], q[Pack.width] = channels * taps, to, vector
                 call3(w[Block.pack], inner, 0, 1)
             else:
                 for first in range(0, maps, vector):
                     for channel in range(channels):
-                        target = floats32(to + 4 * vector * (first * channels // vector + channel) * taps)
+                        target = floats(to + element * vector * (first * channels // vector + channel) * taps)
                         weight, start = w[Block.weight], group * w[Block.group_weights] + first * w[Block.weight_map]
-                        start = weight + 4 * (start + channel * w[Block.weight_channel])
+                        start = weight + element * (start + channel * w[Block.weight_channel])
                         for t in range(taps):
-                            source = floats32(start + 4 * w[at + FIRST_PLACE + TAP_WORDS * t])
+                            source = floats(start + element * w[at + FIRST_PLACE + TAP_WORDS * t])
                             for m in range(min(vector, maps - first)):
                                 target[vector * t + m] = source[m * w[Block.weight_map]]
-            to += 4 * vector * ((maps + vector - 1) // vector) * channels * taps
+            to += element * vector * ((maps + vector - 1) // vector) * channels * taps
             at += RESULT_WORDS + TAP_WORDS * taps
 
     @piece
@@ -208,20 +217,25 @@ def _build() -> Callable[..., int]:
         """The results of a vector of maps, one behind the other, to their rows and columns of y."""
         height, width = w[Block.result_height], w[Block.result_width]
         for m in range(maps):
-            at, source = w[Block.results_at], scattered + 4 * m * positions
+            at, source = w[Block.results_at], scattered + element * m * positions
             for number in range(w[Block.results]):
                 rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
-                to = target + 4 * (
+                to = target + element * (
                     (m * height + w[at + ResultWords.start_row]) * width + w[at + ResultWords.start_column]
                 )
                 if w[Block.spread_w] != 2:
                     for row in range(rows):
-                        x, y = floats32(source + 4 * row * columns), floats32(to + 4 * row * w[Block.spread_h] * width)
+                        x, y = (
+                            floats(source + element * row * columns),
+                            floats(to + element * row * w[Block.spread_h] * width),
+                        )
                         for j in range(columns):
                             y[w[Block.spread_w] * j] = x[j]
                 elif number % 2 == 0:  # with the following result: the even and the odd columns of the same rows
-                    interleave_rows((source, source + 4 * rows * columns, columns, to, w[Block.spread_h] * width, rows))
-                source += 4 * rows * columns
+                    interleave_rows(
+                        (source, source + element * rows * columns, columns, to, w[Block.spread_h] * width, rows)
+                    )
+                source += element * rows * columns
                 at += RESULT_WORDS + TAP_WORDS * w[at + ResultWords.taps]
 
     @kernel
@@ -237,20 +251,20 @@ def _build() -> Callable[..., int]:
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         q = words(inner)
         bias_at = inner + _INNER_BYTES
-        packed_at = bias_at + 4 * vectors * vector
-        scattered = packed_at + 4 * (vectors * vector * channels * taps_in_all + PACK_SLACK)
-        planes_at = scattered + (4 * vector * positions if spreading else 0)
-        offsets_at = planes_at + 4 * (channels * w[Block.channel_length] if w[Block.copy_images] != 0 else 0)
+        packed_at = bias_at + element * vectors * vector
+        scattered = packed_at + element * (vectors * vector * channels * taps_in_all + PACK_SLACK)
+        planes_at = scattered + (element * vector * positions if spreading else 0)
+        offsets_at = planes_at + element * (channels * w[Block.channel_length] if w[Block.copy_images] != 0 else 0)
         quartets_at = offsets_at + 8 * channels * taps_in_all
         first_unit, last_unit = groups * images * part // parts, groups * images * (part + 1) // parts
         if first_unit == last_unit:
             return 0
         fill_tables(w, offsets_at, quartets_at)
-        bias = floats32(bias_at)
+        bias = floats(bias_at)
         for m in range(vectors * vector):
             bias[m] = 0.0
         if w[Block.copy_images] != 0:
-            planes = floats32(planes_at)
+            planes = floats(planes_at)
             for i in range(channels * w[Block.channel_length]):
                 planes[i] = 0.0
         packed_group = -1
@@ -260,13 +274,13 @@ def _build() -> Callable[..., int]:
             if group != packed_group:
                 packed_group = group
                 if w[Block.packed] != 0:
-                    packed_at = w[Block.packed] + 4 * group * vectors * vector * channels * taps_in_all
+                    packed_at = w[Block.packed] + element * group * vectors * vector * channels * taps_in_all
                 else:
                     pack_weights(w, q, inner, group, packed_at)
                 if w[Block.bias] != 0:
                     for m in range(maps):
-                        bias[m] = floats32(w[Block.bias])[group * maps + m]
-            x = w[Block.x] + 4 * (image * groups + group) * channels * size
+                        bias[m] = floats(w[Block.bias])[group * maps + m]
+            x = w[Block.x] + element * (image * groups + group) * channels * size
             if w[Block.copy_images] != 0:
                 source_height, source_width = w[Block.height], w[Block.width]
                 q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
@@ -281,7 +295,7 @@ def _build() -> Callable[..., int]:
                 q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
                 call3(w[Block.copy_images], inner, 0, 1)
                 x = planes_at
-            y = w[Block.y] + 4 * (image * groups + group) * maps * plane
+            y = w[Block.y] + element * (image * groups + group) * maps * plane
             for first in range(0, maps, vector):
                 taken = min(vector, maps - first)
                 at, table, weights, quartets = w[Block.results_at], offsets_at, packed_at, quartets_at
@@ -289,26 +303,46 @@ def _build() -> Callable[..., int]:
                 pitch = positions if spreading else plane
                 for _ in range(w[Block.results]):
                     k, end = channels * w[at + ResultWords.taps], w[at + ResultWords.rows] * w[at + ResultWords.columns]
-                    b = weights + 4 * first * k
+                    b = weights + element * first * k
                     for p in range(0, end, vector):
                         # The last tile may overlap the one before it.
                         here = min(p, end - vector)
                         if w[Block.step_w] == 1:
                             tile_1(
-                                (k, table, x, quartets + 2 * here, b, bias_at + 4 * first, to + 4 * here, pitch, taken)
+                                (
+                                    k,
+                                    table,
+                                    x,
+                                    quartets + 2 * here,
+                                    b,
+                                    bias_at + element * first,
+                                    to + element * here,
+                                    pitch,
+                                    taken,
+                                )
                             )
                         else:
                             tile_2(
-                                (k, table, x, quartets + 2 * here, b, bias_at + 4 * first, to + 4 * here, pitch, taken)
+                                (
+                                    k,
+                                    table,
+                                    x,
+                                    quartets + 2 * here,
+                                    b,
+                                    bias_at + element * first,
+                                    to + element * here,
+                                    pitch,
+                                    taken,
+                                )
                             )
                     at += RESULT_WORDS + TAP_WORDS * w[at + ResultWords.taps]
                     table += 8 * k
-                    weights += 4 * vectors * vector * k
+                    weights += element * vectors * vector * k
                     quartets += 2 * end
-                    to += 4 * end
+                    to += element * end
                 if spreading:
                     spread(w, y, taken, positions, scattered)
-                y += 4 * vector * plane
+                y += element * vector * plane
             if w[Block.after] != 0:
                 start = (image * groups + group) * maps * plane
                 call3(w[Block.after], w[Block.after_block], start, start + maps * plane)
@@ -317,12 +351,12 @@ def _build() -> Callable[..., int]:
     return convolution_lanes
 
 
-CONVOLUTION_LANES = Kernel("convolution_lanes", _build)
+CONVOLUTION_LANES = kernels_by_dtype("convolution_lanes", _build)
 
 
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
-    p, vector = problem, host_lanes().vector
+    p, vector = problem, lanes_of(problem.dtype).vector
     taps, results = p.taps, p.results
     maps = -(-p.maps // vector) * vector
     positions = sum(math.prod(found.counts) for found in results)
@@ -335,7 +369,9 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     floats = maps + maps * p.channels * taps + PACK_SLACK
     floats += vector * positions if p.spread != (1, 1) else 0
     floats += 0 if p.in_place else p.channels * p.channel_length
-    share_bytes = _INNER_BYTES + 8 * -(-floats // 2) + 8 * (p.channels * taps + positions // _QUARTET)
+    share_bytes = (
+        _INNER_BYTES + SIZES[p.dtype] * (floats + floats % 2) + 8 * (p.channels * taps + positions // _QUARTET)
+    )
     share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
     tables = result_words(results, p.planes.offset)
@@ -356,12 +392,14 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, maps in lanes, {'in place' if p.in_place else 'padded'}"
     return launch(
-        CONVOLUTION_LANES,
+        CONVOLUTION_LANES[p.dtype],
         words,
         arguments,
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},
-        packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, vector),) if p.in_order else (),
+        packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, vector, p.dtype),)
+        if p.in_order
+        else (),
         note=note,
     )

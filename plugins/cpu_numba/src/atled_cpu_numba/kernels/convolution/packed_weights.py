@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from atled.plugin import Pack as PackOf
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
-from atled_cpu_numba.kernels.shared.launch import native_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -34,9 +34,11 @@ def group_elements(maps: int, k: int, width: int) -> int:
     return -(-maps // width) * width * k
 
 
-def _build() -> Callable[..., int]:
+def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import kernel
+
+    element = SIZES[dtype]
 
     @kernel
     def pack_groups(block, part, parts):
@@ -45,8 +47,8 @@ def _build() -> Callable[..., int]:
         q = words(inner)
         # In order: PACK writes a little behind its last panel.
         for group in range(w[PackGroups.groups]):
-            q[Pack.source], q[Pack.row], q[Pack.column] = w[PackGroups.weight] + 4 * group * maps * k, k, 1
-            q[Pack.target] = w[PackGroups.target] + 4 * group * ((maps + width - 1) // width * width * k)
+            q[Pack.source], q[Pack.row], q[Pack.column] = w[PackGroups.weight] + element * group * maps * k, k, 1
+            q[Pack.target] = w[PackGroups.target] + element * group * ((maps + width - 1) // width * width * k)
             q[Pack.rows], q[Pack.k], q[Pack.width] = maps, k, width
             call3(w[PackGroups.pack], inner, 0, 1)
         return 0
@@ -54,16 +56,16 @@ def _build() -> Callable[..., int]:
     return pack_groups
 
 
-PACK_GROUPS = Kernel("pack_groups", _build)
+PACK_GROUPS = kernels_by_dtype("pack_groups", _build)
 
 
-def weights_in_panels(word: int, groups: int, maps: int, k: int, width: int) -> PackOf:
+def weights_in_panels(word: int, groups: int, maps: int, k: int, width: int, dtype: str) -> PackOf:
     """The weights of a convolution, its second input, for a word of its block.
 
     maps: of a group.  k: weights of a map, which lie one behind another in the order of the sums.
     """
-    words = filled(PackGroups, pack=PACK["float32"].address(), groups=groups, maps=maps, k=k, width=width)
+    words = filled(PackGroups, pack=PACK[dtype].address(), groups=groups, maps=maps, k=k, width=width)
     arguments = PackGroups.weight, PackGroups.target, PackGroups.workspace
-    nbytes = 4 * (groups * group_elements(maps, k, width) + PACK_SLACK)
-    form = "panels of maps", groups, maps, k, width
-    return PackOf(1, word, form, nbytes, native_of(PACK_GROUPS, words, arguments), workspace=8 * BLOCK_WORDS)
+    nbytes = SIZES[dtype] * (groups * group_elements(maps, k, width) + PACK_SLACK)
+    form = "panels of maps", groups, maps, k, width, dtype
+    return PackOf(1, word, form, nbytes, native_of(PACK_GROUPS[dtype], words, arguments), workspace=8 * BLOCK_WORDS)

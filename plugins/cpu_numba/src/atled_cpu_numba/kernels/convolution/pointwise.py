@@ -1,4 +1,4 @@
-"""1 x 1 convolutions, and their adjoints for stride 1, in float32: matrix products that read and write images in place.
+"""1 x 1 convolutions, and their adjoints for stride 1: matrix products that read and write images in place.
 
 y (maps, positions) = weight (maps, channels) by x (channels, positions), for each image: rows of positions are vectors
 already, so nothing is copied but the panel of x that is being multiplied. Panels are whole; the positions that are left
@@ -20,10 +20,16 @@ from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS,
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.geometry import Pair
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 LEAST_CHANNELS = 4  # fewer, and panels take longer to copy than to multiply
 
@@ -82,6 +88,7 @@ class Problem(NamedTuple):
     result: Pair
     stride: Pair
     weight: Pair
+    dtype: str
 
     @property
     def positions(self) -> int:
@@ -89,20 +96,22 @@ class Problem(NamedTuple):
         return math.prod(self.result)
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    columns = host_lanes().columns
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows = make_copy_rows(dtype)
+    columns = lanes_of(dtype).columns
     block_bytes = 8 * BLOCK_WORDS
 
     @piece
     def fill_starts(bias, first, maps, starts_at):
         """What the sums of each map start from, as a row of a panel: they are the same for all panels."""
-        starts = floats32(starts_at)
+        starts = floats(starts_at)
         for m in range(maps):
-            value = floats32(bias)[first + m] if bias != 0 else 0.0
+            value = floats(bias)[first + m] if bias != 0 else 0.0
             for j in range(columns):
                 starts[m * columns + j] = value
 
@@ -128,8 +137,8 @@ def _build() -> Callable[..., int]:
             return
         rest = positions - in_place
         for i in range(taken):
-            tail = x + 4 * (i * groups * channels * positions + in_place)
-            copy_rows((tail, positions, collected_at + 4 * i * rest, pitch, channels, rest))
+            tail = x + element * (i * groups * channels * positions + in_place)
+            copy_rows((tail, positions, collected_at + element * i * rest, pitch, channels, rest))
 
     @piece
     def multiply(w, inner, x, x_row, positions, following, y, y_row):
@@ -138,7 +147,7 @@ def _build() -> Callable[..., int]:
         panels = (positions + columns - 1) // columns
         for panel in range(panels):
             at = panel * columns
-            n, b, c = min(columns, positions - at), x + 4 * at, y + 4 * at
+            n, b, c = min(columns, positions - at), x + element * at, y + element * at
             q[Rows.n], q[Rows.b], q[Rows.b_step], q[Rows.c], q[Rows.c_row] = n, b, x_row, c, y_row
             q[Rows.ahead] = columns if panel + 1 < panels else following
             call3(w[Block.multiply_rows], inner, 0, 1)
@@ -157,9 +166,9 @@ def _build() -> Callable[..., int]:
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         copying = inner + block_bytes
         starts_at = copying + block_bytes
-        panel_at = starts_at + 4 * rows_at_once * columns
-        collected_at = panel_at + 4 * channels * columns
-        results_at = collected_at + 4 * channels * pitch
+        panel_at = starts_at + element * rows_at_once * columns
+        collected_at = panel_at + element * channels * columns
+        results_at = collected_at + element * channels * pitch
         q = words(inner)
         unit, end = groups * pieces * images * part // parts, groups * pieces * images * (part + 1) // parts
         while unit < end:
@@ -171,15 +180,15 @@ def _build() -> Callable[..., int]:
             after = min(images, first_image + end - unit)
             unit += after - first_image
             fill_starts(w[Block.bias], group * maps + first, rows, starts_at)
-            weights = w[Block.weight] + 4 * (group * w[Block.group_weights] + first * w[Block.weight_map])
+            weights = w[Block.weight] + element * (group * w[Block.group_weights] + first * w[Block.weight_map])
             weight_map = w[Block.weight_map]
             q[Rows.k], q[Rows.m], q[Rows.a], q[Rows.a_row] = channels, rows, weights, weight_map
             weight_channel = w[Block.weight_channel]
             q[Rows.b_panel], q[Rows.s], q[Rows.s_row], q[Rows.s_column] = columns, starts_at, columns, 0
             q[Rows.copy], q[Rows.a_column] = panel_at, weight_channel
             for image in range(first_image, after):
-                x = w[Block.x] + 4 * (image * groups + group) * channels * w[Block.height] * w[Block.width]
-                y = w[Block.y] + 4 * ((image * groups + group) * maps + first) * positions
+                x = w[Block.x] + element * (image * groups + group) * channels * w[Block.height] * w[Block.width]
+                y = w[Block.y] + element * ((image * groups + group) * maps + first) * positions
                 number = (image - first_image) % max(1, at_once)
                 if rest != 0 and number == 0:
                     taken = min(at_once, after - image)
@@ -188,7 +197,9 @@ def _build() -> Callable[..., int]:
                 following = groups * channels * positions - last if image + 1 < after else 0
                 multiply(w, inner, x, positions, in_place, following, y, positions)
                 if rest != 0 and not whole:
-                    copy_rows((results_at + 4 * number * rest, pitch, y + 4 * in_place, positions, rows, rest))
+                    copy_rows(
+                        (results_at + element * number * rest, pitch, y + element * in_place, positions, rows, rest)
+                    )
                 if w[Block.after] != 0:
                     start = ((image * groups + group) * maps + first) * positions
                     call3(w[Block.after], w[Block.after_block], start, start + rows * positions)
@@ -197,17 +208,17 @@ def _build() -> Callable[..., int]:
     return pointwise
 
 
-POINTWISE = Kernel("pointwise", _build)
+POINTWISE = kernels_by_dtype("pointwise", _build)
 
 
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
-    p, lanes = problem, host_lanes()
+    p, lanes, element = problem, lanes_of(problem.dtype), SIZES[problem.dtype]
     strided = p.stride != (1, 1)
     work_us = 2.0 * p.images * p.groups * p.channels * p.maps * p.positions / _FLOPS_PER_US
     tiles = -(-p.maps // lanes.rows)
     parts = share_count(work_us, p.groups * p.images * -(-tiles // 4))
-    rows = min(_MOST_MAPS, max(4 * lanes.rows, _WEIGHT_BYTES // (4 * p.channels)))
+    rows = min(_MOST_MAPS, max(4 * lanes.rows, _WEIGHT_BYTES // (element * p.channels)))
     pieces = -(-p.maps // rows)
     if p.groups * p.images * pieces < parts:
         pieces = -(-parts // (p.groups * p.images))
@@ -218,11 +229,11 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     in_place, at_once = _collected(p, rows, min(p.images, per_share))
     pitch = at_once * (p.positions - in_place)
     floats = (rows + p.channels) * (lanes.columns + pitch)
-    share_bytes = in_lines(16 * BLOCK_WORDS + 4 * floats)
+    share_bytes = in_lines(16 * BLOCK_WORDS + element * floats)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,
-        multiply_rows=MULTIPLY_ROWS["float32"].address(),
+        multiply_rows=MULTIPLY_ROWS[p.dtype].address(),
         in_place=in_place,
         share_bytes=share_bytes,
         images=p.images,
@@ -236,7 +247,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         at_once=at_once,
         rows_at_once=rows,
         pieces=pieces,
-        copy_images=COPY_IMAGES.address() if strided else 0,
+        copy_images=COPY_IMAGES[p.dtype].address() if strided else 0,
         height=p.source[0],
         width=p.source[1],
         stride_h=p.stride[0],
@@ -249,23 +260,25 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         note = f"1x1, {at_once} images at once"
     else:
         note = f"1x1, images in place, rest of {at_once} at once" if pitch else "1x1, images in place"
-    return launch(POINTWISE, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note)
+    return launch(
+        POINTWISE[p.dtype], words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
+    )
 
 
 def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:
     """How many positions are multiplied in place, and of how many images the rest is collected: 0 if there is none."""
-    columns = host_lanes().columns
+    columns = lanes_of(p.dtype).columns
     strided = p.stride != (1, 1)
     whole = 0 if strided else p.positions // columns * columns
     rest = p.positions - whole
-    most = min(most, _COLLECTED_BYTES // (4 * max(1, rest) * (p.channels + rows)))
+    most = min(most, _COLLECTED_BYTES // (SIZES[p.dtype] * max(1, rest) * (p.channels + rows)))
     if rest == 0 or most < 2:
         return (0, 1) if strided else (p.positions, 0)
 
     def cost(images: int) -> float:
         """Panels per image."""
         wide, left = divmod(images * rest, columns)
-        last = 0.0 if left == 0 else _SLIM_COST if left <= host_lanes().vector else 1.0
+        last = 0.0 if left == 0 else _SLIM_COST if left <= lanes_of(p.dtype).vector else 1.0
         return whole / columns + (wide + last) / images
 
     best = min(cost(images) for images in range(1, most + 1))

@@ -28,6 +28,7 @@ class Problem(NamedTuple):
     axes: tuple[Axis, ...]
     biases: tuple[bool, ...]
     direct_for: str
+    dtype: str
 
     @property
     def weight_size(self) -> int:
@@ -54,6 +55,7 @@ class Task(NamedTuple):
     pad: Pair
     stride: Pair
     dilation: Pair
+    dtype: str
 
     @property
     def weight_strides(self) -> Pair:
@@ -95,9 +97,10 @@ def problem_of(call: Call) -> Problem:
         merge_axes(map(Axis, source.shape[axis + 1 :], result.shape[axis + 1 :], kernel, *steps)),
         tuple(desc is not None for desc in call.inputs[2:]),
         excluded_for(call),
+        result.dtype.name,
     )
 
 
 def task_of(problem: Problem) -> Task:
     """The problem over its last two axes."""
-    return Task(*problem[:5], *two_axes(problem.axes))
+    return Task(*problem[:5], *two_axes(problem.axes), problem.dtype)

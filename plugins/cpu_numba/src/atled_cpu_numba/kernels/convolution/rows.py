@@ -1,4 +1,4 @@
-"""Convolution and its adjoint with stride 1 and vectors along the rows of the result, in float32.
+"""Convolution and its adjoint with stride 1 and vectors along the rows of the result.
 
 A register tile is some maps by two vectors of positions, anywhere in the image; the last vector of a row overlaps the
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
@@ -18,10 +18,16 @@ from atled_cpu_numba.kernels.convolution.map_lanes import Problem
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK_SLACK, Pack
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _MOST_WASTE = 1.1  # positions computed per result
 _LEAST_MAPS = 4  # rows of the lowest tile
@@ -68,7 +74,7 @@ _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.
 
 def suits(problem: Problem) -> bool:
     """Whether neighbouring windows see neighbouring elements, and vectors fit the rows of the result."""
-    width, vector = problem.result[1], host_lanes().vector
+    width, vector = problem.result[1], lanes_of(problem.dtype).vector
     return (
         (problem.step, problem.spread) == ((1, 1), (1, 1))
         and width >= vector
@@ -77,17 +83,18 @@ def suits(problem: Problem) -> bool:
     )
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.products.tiles import make_pair_tile
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    lanes = host_lanes()
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    lanes = lanes_of(dtype)
     vector, tile_rows = lanes.vector, lanes.rows
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
-    full = make_pair_tile(tile_rows, packed_rows=tile_rows)
-    lower = make_pair_tile(two_thirds, packed_rows=tile_rows)
-    lowest = make_pair_tile(third, packed_rows=tile_rows)
+    full = make_pair_tile(tile_rows, dtype, packed_rows=tile_rows)
+    lower = make_pair_tile(two_thirds, dtype, packed_rows=tile_rows)
+    lowest = make_pair_tile(third, dtype, packed_rows=tile_rows)
 
     @piece
     def fill_tables(w, offsets_at, windows_at, results_at):
@@ -109,20 +116,20 @@ def _build() -> Callable[..., int]:
         """Panels of the group's weights in the order of its channels and taps."""
         channels, maps, taps = w[Block.channels], w[Block.maps], w[Block.taps]
         if w[Block.pack] != 0:
-            weights, weight_map = w[Block.weight] + 4 * group * w[Block.group_weights], w[Block.weight_map]
+            weights, weight_map = w[Block.weight] + element * group * w[Block.group_weights], w[Block.weight_map]
             q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = weights, weight_map, 1, maps
             q[Pack.k], q[Pack.target], q[Pack.width] = channels * taps, packed_at, tile_rows
             call3(w[Block.pack], inner, 0, 1)
             return
         for first in range(0, maps, tile_rows):
             for channel in range(channels):
-                target = floats32(packed_at + 4 * (first * channels + channel * tile_rows) * taps)
+                target = floats(packed_at + element * (first * channels + channel * tile_rows) * taps)
                 for t in range(taps):
                     for m in range(min(tile_rows, maps - first)):
                         start = group * w[Block.group_weights] + (first + m) * w[Block.weight_map]
                         start += channel * w[Block.weight_channel]
                         place = start + w[_PLACES + TAP_WORDS * t]
-                        target[t * tile_rows + m] = floats32(w[Block.weight])[place]
+                        target[t * tile_rows + m] = floats(w[Block.weight])[place]
 
     @kernel
     def convolution_rows(block, part, parts):
@@ -137,13 +144,13 @@ def _build() -> Callable[..., int]:
         windows_at = offsets_at + 8 * k
         results_at = windows_at + 8 * vectors
         bias_at = results_at + 8 * vectors
-        packed_at = bias_at + 4 * panels * tile_rows
-        planes_at = packed_at + 4 * (panels * tile_rows * k + PACK_SLACK)
+        packed_at = bias_at + element * panels * tile_rows
+        planes_at = packed_at + element * (panels * tile_rows * k + PACK_SLACK)
         first_unit, last_unit = groups * images * part // parts, groups * images * (part + 1) // parts
         if first_unit == last_unit:
             return 0
         fill_tables(w, offsets_at, windows_at, results_at)
-        q, bias, planes = words(inner), floats32(bias_at), floats32(planes_at)
+        q, bias, planes = words(inner), floats(bias_at), floats(planes_at)
         for m in range(panels * tile_rows):
             bias[m] = 0.0
         if w[Block.copy_images] != 0:
@@ -156,13 +163,13 @@ def _build() -> Callable[..., int]:
             if group != packed_group:
                 packed_group = group
                 if w[Block.packed] != 0:
-                    packed_at = w[Block.packed] + 4 * group * panels * tile_rows * k
+                    packed_at = w[Block.packed] + element * group * panels * tile_rows * k
                 else:
                     pack_weights(w, q, inner, group, packed_at)
                 if w[Block.bias] != 0:
                     for m in range(maps):
-                        bias[m] = floats32(w[Block.bias])[group * maps + m]
-            x = w[Block.x] + 4 * (image * groups + group) * channels * size
+                        bias[m] = floats(w[Block.bias])[group * maps + m]
+            x = w[Block.x] + element * (image * groups + group) * channels * size
             if w[Block.copy_images] != 0:
                 height, width = w[Block.height], w[Block.width]
                 q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
@@ -181,14 +188,18 @@ def _build() -> Callable[..., int]:
             windows, results = ints64(windows_at), ints64(results_at)
             for first in range(0, maps, tile_rows):
                 left = maps - first
-                a, s, y = packed_at + 4 * first * k, bias_at + 4 * first, w[Block.y] + 4 * (start + first * plane)
+                a, s, y = (
+                    packed_at + element * first * k,
+                    bias_at + element * first,
+                    w[Block.y] + element * (start + first * plane),
+                )
                 for v in range(0, vectors, 2):
                     beside = min(v + 1, vectors - 1)
                     x0, x1, y0, y1 = (
-                        4 * windows[v] + x,
-                        4 * windows[beside] + x,
-                        4 * results[v] + y,
-                        4 * results[beside] + y,
+                        element * windows[v] + x,
+                        element * windows[beside] + x,
+                        element * results[v] + y,
+                        element * results[beside] + y,
                     )
                     if left > two_thirds:
                         full((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
@@ -203,12 +214,12 @@ def _build() -> Callable[..., int]:
     return convolution_rows
 
 
-CONVOLUTION_ROWS = Kernel("convolution_rows", _build)
+CONVOLUTION_ROWS = kernels_by_dtype("convolution_rows", _build)
 
 
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
-    p, lanes = problem, host_lanes()
+    p, lanes = problem, lanes_of(problem.dtype)
     taps = p.taps
     maps = -(-p.maps // lanes.rows) * lanes.rows
     vectors = p.result[0] * -(-p.result[1] // lanes.vector)
@@ -218,19 +229,21 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
     floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * p.channel_length)
-    share_bytes = in_lines(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + 4 * floats)
+    share_bytes = in_lines(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + SIZES[p.dtype] * floats)
     parts = fitting_shares(parts, share_bytes)
     words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes)
     words += tap_words(p.results[0].taps, p.planes.offset)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
     return launch(
-        CONVOLUTION_ROWS,
+        CONVOLUTION_ROWS[p.dtype],
         words,
         arguments,
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},
-        packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, lanes.rows),) if p.in_order else (),
+        packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, lanes.rows, p.dtype),)
+        if p.in_order
+        else (),
         note=note,
     )

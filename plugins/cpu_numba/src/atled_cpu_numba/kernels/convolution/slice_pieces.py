@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
-from atled_cpu_numba.store import Kernel
 
 BLOCK_WORDS = 16  # room that a caller reserves for the block
 
@@ -33,10 +34,13 @@ class CollectSlices:
     elements: int  # of a slice
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, ints64, words
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows = make_copy_rows(dtype)
 
     @kernel
     def collect_slices(block, part, parts):
@@ -51,20 +55,23 @@ def _build() -> Callable[..., int]:
             for plane in range(w[CollectSlices.first_plane], w[CollectSlices.first_plane] + w[CollectSlices.planes]):
                 source = (
                     w[CollectSlices.source]
-                    + 4 * (image * w[CollectSlices.image_planes] + plane) * w[CollectSlices.plane_slices] * elements
+                    + element
+                    * (image * w[CollectSlices.image_planes] + plane)
+                    * w[CollectSlices.plane_slices]
+                    * elements
                 )
                 for t in range(max(1, taps)):
                     place = ints64(seen)[t]
                     if place >= 0:
-                        copy_rows((source + 4 * place * elements, elements, to, elements, 1, elements))
+                        copy_rows((source + element * place * elements, elements, to, elements, 1, elements))
                     else:
-                        zeros = floats32(to)
+                        zeros = floats(to)
                         for i in range(elements):
                             zeros[i] = 0.0
-                    to += 4 * elements
+                    to += element * elements
         return 0
 
     return collect_slices
 
 
-COLLECT_SLICES = Kernel("collect_slices", _build)
+COLLECT_SLICES = kernels_by_dtype("collect_slices", _build)

@@ -1,4 +1,4 @@
-"""Convolution and its adjoint over three axes and more, or group by group, in float32: with the kernels for two axes.
+"""Convolution and its adjoint over three axes and more, or group by group: with the kernels for two axes.
 
 A slice of the result is a result over two axes, whose channels are the channels and leading taps of the whole, see
 `leading_axes`. Some slices at once are what the kernel for two axes takes for images: what they see is collected, and
@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.convolution.problem import Problem
 from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
+    kernels_by_dtype,
     launch,
     optional_words,
     piece_starts,
@@ -24,7 +26,6 @@ from atled_cpu_numba.kernels.shared.launch import (
 )
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import Phase, extents, leading_phases, pair_count, slices_note
-from atled_cpu_numba.store import Kernel
 
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _CHUNK_BYTES = 2 << 20  # of what some slices see and are, as much as two level-2 caches: more wins nothing
@@ -87,10 +88,13 @@ class PhaseWords:
 _PHASE_WORDS = size_of(PhaseWords)
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows = make_copy_rows(dtype)
 
     @piece
     def rearrange_weights(w, source_at, taps, places, target):
@@ -99,9 +103,9 @@ def _build() -> Callable[..., int]:
         for number in range(w[Block.weight_blocks]):
             for t in range(taps):
                 start = number * w[Block.weight_rows] * w[Block.leading_places] + places[t]
-                source, row = source_at + 4 * start * w[Block.places], w[Block.leading_places] * w[Block.places]
+                source, row = source_at + element * start * w[Block.places], w[Block.leading_places] * w[Block.places]
                 copy_rows((source, row, to, w[Block.places], w[Block.weight_rows], w[Block.places]))
-                to += 4 * w[Block.weight_rows] * w[Block.places]
+                to += element * w[Block.weight_rows] * w[Block.places]
 
     @piece
     def deliver(w, phase, block, piece_number, first, taken, results):
@@ -115,11 +119,11 @@ def _build() -> Callable[..., int]:
                 one = piece_number * maps + m
                 start = ((image * w[Block.pieces] * maps + one) * w[Block.result_plane_slices] + place) * elements
                 if results != 0:
-                    source = results + 4 * ((number - first) * maps + m) * elements
-                    copy_rows((source, elements, w[Block.y] + 4 * start, elements, 1, elements))
+                    source = results + element * ((number - first) * maps + m) * elements
+                    copy_rows((source, elements, w[Block.y] + element * start, elements, 1, elements))
                 else:
-                    y = floats32(w[Block.y] + 4 * start)
-                    bias = floats32(w[Block.bias])[one] if w[Block.bias] != 0 else 0.0
+                    y = floats(w[Block.y] + element * start)
+                    bias = floats(w[Block.bias])[one] if w[Block.bias] != 0 else 0.0
                     for i in range(elements):
                         y[i] = bias
                 if w[Block.after] != 0:
@@ -134,7 +138,7 @@ def _build() -> Callable[..., int]:
             inner[i] = template[i]
         seen, results = share + w[Block.seen_start], share + w[Block.results_start]
         inner[phase[PhaseWords.source]], inner[phase[PhaseWords.result]] = seen, results
-        weight, start = w[Block.weight], 4 * piece_number * w[Block.weight_blocks] * w[Block.weight_rows]
+        weight, start = w[Block.weight], element * piece_number * w[Block.weight_blocks] * w[Block.weight_rows]
         inner[phase[PhaseWords.weight]] = weight + start * w[Block.leading_places] * w[Block.places]
         if phase[PhaseWords.rearranges] != 0:
             weight, taps = inner[phase[PhaseWords.weight]], phase[PhaseWords.taps]
@@ -142,7 +146,7 @@ def _build() -> Callable[..., int]:
             rearrange_weights(w, weight, taps, places, share + w[Block.weights_start])
             inner[phase[PhaseWords.weight]] = share + w[Block.weights_start]
         if phase[PhaseWords.bias] >= 0:
-            inner[phase[PhaseWords.bias]] = w[Block.bias] + 4 * piece_number * w[Block.result_planes]
+            inner[phase[PhaseWords.bias]] = w[Block.bias] + element * piece_number * w[Block.result_planes]
         if phase[PhaseWords.workspace] >= 0:
             inner[phase[PhaseWords.workspace]] = share + w[Block.inner_start]
         return at
@@ -195,7 +199,7 @@ def _build() -> Callable[..., int]:
     return convolution_slices
 
 
-CONVOLUTION_SLICES = Kernel("convolution_slices", _build)
+CONVOLUTION_SLICES = kernels_by_dtype("convolution_slices", _build)
 
 
 def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, pieces: int) -> Prepared:
@@ -204,6 +208,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     prepare_planar: the same for two.  pieces: a divisor of the groups, how many times fewer of them a piece has.
     """
     p = problem._replace(groups=problem.groups // pieces)
+    element = SIZES[p.dtype]
     leading, planar = p.axes[:-2], p.axes[-2:]
     kernel_places, source_slices, result_slices = extents(leading)
     planar_places, seen, wanted = extents(planar)
@@ -217,16 +222,16 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     parts = share_count(work_us, pieces * units)
     # However the work is divided, the kernel for two axes is the same.
     least = -(-_LEAST_POSITIONS // wanted)
-    at_once = max(least, min(_CHUNK_BYTES // (4 * copied), pieces * units // parts))
+    at_once = max(least, min(_CHUNK_BYTES // (element * copied), pieces * units // parts))
 
     inner = [_prepare_phase(p, phase, at_once, prepare_planar) for phase in phases]
     chunk = max(chunk for chunk, _ in inner)
     prepared = [planar_call for _, planar_call in inner if planar_call is not None]
     sizes = {
         "inner_start": max((planar_call.workspace for planar_call in prepared), default=0),
-        "weights_start": 0 if all(map(p.in_order, phases)) else 4 * taps * weights,
-        "seen_start": 4 * chunk * p.groups * p.channels * taps * seen,
-        "results_start": 4 * chunk * p.groups * p.maps * wanted,
+        "weights_start": 0 if all(map(p.in_order, phases)) else element * taps * weights,
+        "seen_start": element * chunk * p.groups * p.channels * taps * seen,
+        "results_start": element * chunk * p.groups * p.maps * wanted,
     }
     inner_bytes = 8 * max((len(_native(planar_call).block) for planar_call in prepared), default=0)
     starts = piece_starts(8 * BLOCK_WORDS + inner_bytes, sizes)
@@ -247,19 +252,19 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         weight_rows=1 if p.forward else p.maps,
         leading_places=kernel_places,
         places=planar_places,
-        collect_slices=COLLECT_SLICES.address(),
+        collect_slices=COLLECT_SLICES[p.dtype].address(),
         pieces=pieces,
         **starts,
     )
     words += _phase_words(p, phases, inner)
     notes = dict.fromkeys(planar_call.note for planar_call in prepared)
     return launch(
-        CONVOLUTION_SLICES,
+        CONVOLUTION_SLICES[p.dtype],
         words,
         (Block.x, Block.weight, *optional_words(Block.bias, p.biases), Block.y, Block.workspace),
         parts=parts,
         workspace=starts["share_bytes"] * parts,
-        owner=(CONVOLUTION_SLICES, *(_native(planar_call).owner for planar_call in prepared)),
+        owner=(CONVOLUTION_SLICES[p.dtype], *(_native(planar_call).owner for planar_call in prepared)),
         after={0: Block.after},
         note=f"{slices_note(leading, pieces, chunk, taps)}: {' / '.join(notes)}",
     )

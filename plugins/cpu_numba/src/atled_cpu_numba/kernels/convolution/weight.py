@@ -1,4 +1,4 @@
-"""The gradient of a convolution with respect to its weight, in float32.
+"""The gradient of a convolution with respect to its weight.
 
 Here it is chosen how a call is computed. Three axes and more, and groups that Winograd suits, are brought to two axes
 by `weight_slices`, strided arrays go to `chwn`; several kernels suit some shapes; `weight_dots` takes everything else.
@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.chwn import choice as chwn
 from atled_cpu_numba.kernels.convolution import weight_dots, weight_lanes, weight_pointwise, weight_slices
 from atled_cpu_numba.kernels.depthwise import squares, strided
-from atled_cpu_numba.kernels.shared.launch import has_empty, refuse_floats
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, merge_axes, two_axes
 from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.kernels.winograd import weight as winograd_weight
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the call is float32 with something to compute."""
-    refused = refuse_floats(call, ("float32",), floats=(0, 1))
+    """Whether the call is float32, or float64 without strides, with something to compute."""
+    refused = refuse_floats(call, REALS, floats=(0, 1))
     if refused:
         return refused
     if has_empty(call):
         return "takes no empty arrays"
-    return (chwn.weight_refused(call) or True) if chwn.is_strided(call) else True
+    if not chwn.is_strided(call):
+        return True
+    if call.outputs[0].dtype != np.float32:
+        return "float32 only with images innermost"
+    return chwn.weight_refused(call) or True
 
 
 def prepare(call: Call) -> Prepared:
@@ -45,6 +51,7 @@ def prepare(call: Call) -> Prepared:
         gy.shape[axis] // groups,
         merge_axes(map(Axis, x.shape[axis + 1 :], gy.shape[axis + 1 :], *geometry)),
         winograd.excluded_for(call),
+        x.dtype.name,
     )
     # Winograd takes no groups: one by one they are slices, too.
     suits_winograd = _winograd(problem) is not None
@@ -61,7 +68,8 @@ def _winograd(whole: weight_slices.Problem) -> winograd.Problem | None:
     sizes, counts, kernel, pad, steps, dilation = two_axes(whole.axes)
     if (kernel, steps, dilation) != ((3, 3), (1, 1), (1, 1)):
         return None
-    problem = winograd.Problem(whole.images, whole.channels, whole.maps, sizes, counts, pad, 0, 0, turned=False)
+    shape = whole.images, whole.channels, whole.maps, sizes, counts, pad
+    problem = winograd.Problem(*shape, 0, 0, turned=False, dtype=whole.dtype)
     return problem if winograd_weight.suits(problem) else None
 
 
@@ -76,17 +84,19 @@ def _prepare_planar(piece: weight_slices.Problem, whole: weight_slices.Problem) 
     positions = math.prod(counts)
     is_pointwise = (kernel, steps, pad, whole.groups) == ((1, 1), (1, 1), (0, 0), 1)
     if is_pointwise and positions >= weight_pointwise.LEAST_POSITIONS:
-        return weight_pointwise.prepare(images, channels, maps, positions)
+        return weight_pointwise.prepare(images, channels, maps, positions, piece.dtype)
     of_planes = whole.groups > 1 and channels == 1
     if of_planes and kernel == (3, 3) and steps == dilation == (1, 1):
-        filtered = squares.Problem(images, sizes, groups * maps, counts, pad, terms=1, per_plane=maps, turned=False)
+        planes = images, sizes, groups * maps, counts, pad
+        filtered = squares.Problem(*planes, terms=1, per_plane=maps, turned=False, dtype=piece.dtype)
         return squares.prepare_weight(filtered)
     if of_planes:
-        phases = strided.Problem(images, groups, maps, sizes, counts, kernel, pad)
+        phases = strided.Problem(images, groups, maps, sizes, counts, kernel, pad, piece.dtype)
         if strided.suits(phases, steps, dilation):
             return strided.prepare_weight(phases)
     problem = None if whole.direct_for or whole.groups > 1 else _winograd(whole)
     if problem is not None:
         return winograd_weight.prepare(problem._replace(channels=channels))
-    task = weight_lanes.Problem(images, groups, channels, maps, sizes, counts, kernel, pad, steps, dilation)
+    geometry = sizes, counts, kernel, pad, steps, dilation
+    task = weight_lanes.Problem(images, groups, channels, maps, *geometry, piece.dtype)
     return weight_lanes.prepare(task) if weight_lanes.suits(task) else weight_dots.prepare(task, whole.channels)

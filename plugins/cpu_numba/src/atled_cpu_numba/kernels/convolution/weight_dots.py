@@ -1,4 +1,4 @@
-"""The gradient of a convolution over one or two axes with respect to its weight, as dot products, in float32.
+"""The gradient of a convolution over one or two axes with respect to its weight, as dot products.
 
 gw[map, channel, place] is the dot product of a plane of gy and a plane of x, shifted by the place's offset: both lie in
 the padded planes of `shared.geometry`, gy with zeros where there is no window. A register tile holds some maps by some
@@ -14,10 +14,9 @@ from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, SourcePhase, phase_words
 from atled_cpu_numba.kernels.convolution.weight_lanes import Problem
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, windows
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _POSITIONS = 2048  # of gy at once: four planes of them take 32 KiB of the level-1 cache
 _CHUNK_BYTES = 512 << 10  # of planes of x and gy
@@ -65,15 +64,16 @@ class Block:
 _PHASE_START, _INNER_BYTES = 8 * size_of(CopyImages), 192
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.products.tiles import make_dots
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    lanes = host_lanes()
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.dot_rows, lanes.dot_columns
-    dots = make_dots(tile_rows, tile_columns)
-    dots_of_one = make_dots(1, tile_columns)
+    dots = make_dots(tile_rows, tile_columns, dtype)
+    dots_of_one = make_dots(1, tile_columns, dtype)
 
     @piece
     def copy_x(w, q, block, first, taken, group, channel, channels, x_at):
@@ -81,7 +81,7 @@ def _build() -> Callable[..., int]:
         step = w[Block.groups] * w[Block.channels] * w[Block.height] * w[Block.width]
         x, start = w[Block.x], first * step
         start += (group * w[Block.channels] + channel) * w[Block.height] * w[Block.width]
-        q[CopyImages.x] = x + 4 * start
+        q[CopyImages.x] = x + element * start
         height, width = w[Block.height], w[Block.width]
         q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, channels, step
         q[CopyImages.height], q[CopyImages.width] = height, width
@@ -101,7 +101,7 @@ def _build() -> Callable[..., int]:
         step = w[Block.groups] * w[Block.maps] * w[Block.rows] * w[Block.columns]
         gy, start = w[Block.gy], first * step
         start += (group * w[Block.maps] + m) * w[Block.rows] * w[Block.columns]
-        q[CopyImages.x] = gy + 4 * start
+        q[CopyImages.x] = gy + element * start
         rows, columns = w[Block.rows], w[Block.columns]
         q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, maps, step
         q[CopyImages.height], q[CopyImages.width] = rows, columns
@@ -119,13 +119,13 @@ def _build() -> Callable[..., int]:
         for p in range(0, end, _POSITIONS):
             length = (min(_POSITIONS, end - p) + vector - 1) // vector * vector
             for m in range(0, maps, tile_rows):
-                gy, gw, x = gy_at + 4 * (m * gy_length + p), gw_at + 4 * m * gw_row, x_at + 4 * p
+                gy, gw, x = gy_at + element * (m * gy_length + p), gw_at + element * m * gw_row, x_at + element * p
                 for j in range(0, count, tile_columns):
                     table, left = offsets_at + 8 * j, count - j
                     if maps - m == 1:
-                        dots_of_one((length, gy, gy_length, table, x, gw + 4 * j, gw_row, 1, left))
+                        dots_of_one((length, gy, gy_length, table, x, gw + element * j, gw_row, 1, left))
                     else:
-                        dots((length, gy, gy_length, table, x, gw + 4 * j, gw_row, maps - m, left))
+                        dots((length, gy, gy_length, table, x, gw + element * j, gw_row, maps - m, left))
 
     @kernel
     def convolution_weight(block, part, parts):
@@ -140,7 +140,7 @@ def _build() -> Callable[..., int]:
         offsets_at = inner + _INNER_BYTES
         offsets = ints64(offsets_at)
         x_at = offsets_at + 8 * (all_channels * taps + tile_columns)
-        planes = floats32(x_at)
+        planes = floats(x_at)
         for unit in range(groups * pieces * part // parts, groups * pieces * (part + 1) // parts):
             group = unit // pieces
             piece_number = unit - group * pieces
@@ -156,13 +156,16 @@ def _build() -> Callable[..., int]:
                 offsets[i] = channel * channel_length + w[Block.front] + w[w[Block.offsets_at] + i - channel * taps]
             for i in range(count, count + tile_columns):  # the last tile reads whole, too
                 offsets[i] = offsets[count - 1]
-            gy_at = x_at + 4 * channels * channel_length
+            gy_at = x_at + element * channels * channel_length
             padded_maps = (maps + tile_rows - 1) // tile_rows * tile_rows
             for i in range(channels * channel_length + padded_maps * gy_length):
                 planes[i] = 0.0
-            gw_at, gw_row = w[Block.gw] + 4 * ((group * all_maps + m0) * all_channels + c0) * taps, all_channels * taps
+            gw_at, gw_row = (
+                w[Block.gw] + element * ((group * all_maps + m0) * all_channels + c0) * taps,
+                all_channels * taps,
+            )
             for m in range(maps):
-                gw = floats32(gw_at + 4 * m * gw_row)
+                gw = floats(gw_at + element * m * gw_row)
                 for i in range(count):
                     gw[i] = 0.0
             for first in range(0, images, max(1, chunk)):
@@ -173,7 +176,7 @@ def _build() -> Callable[..., int]:
                 call3(w[Block.copy_images], inner, 0, 1)
                 end = (taken - 1) * w[Block.image_pitch] + (w[Block.rows] - 1) * w[Block.row_pitch] + w[Block.columns]
                 for m in range(maps):  # the last vector may reach into an image of an earlier chunk
-                    gy = floats32(gy_at + 4 * (m * gy_length + end))
+                    gy = floats(gy_at + element * (m * gy_length + end))
                     for i in range(vector):
                         gy[i] = 0.0
                 accumulate(end, count, maps, offsets_at, x_at, gy_at, gy_length, gw_at, gw_row)
@@ -182,12 +185,12 @@ def _build() -> Callable[..., int]:
     return convolution_weight
 
 
-CONVOLUTION_WEIGHT = Kernel("convolution_weight", _build)
+CONVOLUTION_WEIGHT = kernels_by_dtype("convolution_weight", _build)
 
 
 def prepare(problem: Problem, whole_channels: int) -> Prepared:
     """x, gy -> gw of any problem.  whole_channels: of what the problem is a piece of, or its own."""
-    p, lanes = problem, host_lanes()
+    p, lanes = problem, lanes_of(problem.dtype)
     planes, result = _choose_layout(p)
     by_channels, pieces, parts = _divide(p)
     chunk = _chunk(p, whole_channels, planes)
@@ -197,13 +200,13 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
     piece_channels = -(-p.channels // pieces) if by_channels else p.channels
     piece_maps = _in_tiles(p.maps if by_channels else -(-p.maps // pieces))
     share_bytes = _INNER_BYTES + 8 * (p.channels * len(result.taps) + lanes.dot_columns)
-    share_bytes += 4 * (piece_channels * channel_length + piece_maps * gy_length)
+    share_bytes += SIZES[p.dtype] * (piece_channels * channel_length + piece_maps * gy_length)
     share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
     phases = phase_words(planes)
     words = filled(
         Block,
-        copy_images=COPY_IMAGES.address(),
+        copy_images=COPY_IMAGES[p.dtype].address(),
         share_bytes=share_bytes,
         images=p.images,
         chunk=chunk,
@@ -231,7 +234,7 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
     )
     words += [*phases, *(tap.phase * plane_length + planes.offset(tap) for tap in result.taps)]
     return launch(
-        CONVOLUTION_WEIGHT,
+        CONVOLUTION_WEIGHT[p.dtype],
         words,
         (Block.x, Block.gy, Block.gw, Block.workspace),
         parts=parts,
@@ -270,7 +273,7 @@ def _divide(p: Problem) -> tuple[bool, int, int]:
 def _chunk(p: Problem, channels: int, planes: Layout) -> int:
     """How many images the planes hold, as if for so many channels."""
     # Of the whole, not of a piece: images at once are summed in another order than one by one.
-    image_bytes = 4 * planes.image_pitch * (channels * len(planes.phases) + _in_tiles(p.maps))
+    image_bytes = SIZES[p.dtype] * planes.image_pitch * (channels * len(planes.phases) + _in_tiles(p.maps))
     chunk = max(1, min(p.images, _CHUNK_BYTES // image_bytes))
     return -(-p.images // -(-p.images // chunk))
 

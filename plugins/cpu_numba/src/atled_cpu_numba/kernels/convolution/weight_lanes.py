@@ -18,11 +18,10 @@ from atled.plugin import Prepared
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, kernels_by_dtype, launch, piece_starts, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd.rows import COLLECT_ROWS, CollectRows
-from atled_cpu_numba.store import Kernel
 
 # Lines of the kernel and elements of their runs in a tile: 25 sums and a vector of maps leave few of 32 registers.
 _TILES = ((1, 16), (3, 4), (3, 9), (5, 5))
@@ -90,6 +89,7 @@ class Problem(NamedTuple):
     pad: Pair
     stride: Pair
     dilation: Pair
+    dtype: str
 
     @property
     def padded(self) -> Pair:
@@ -99,18 +99,20 @@ class Problem(NamedTuple):
 
 def suits(problem: Problem) -> bool:
     """Whether there are registers enough and the maps fill the lanes."""
-    vector = host_lanes().vector
-    return vector >= 16 and -(-problem.maps // vector) * vector <= _MOST_WASTE * problem.maps
+    vector = lanes_of(problem.dtype).vector
+    return host_lanes().vector >= 16 and -(-problem.maps // vector) * vector <= _MOST_WASTE * problem.maps
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.convolution.lane_tiles import make_run_tile
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    vector = host_lanes().vector
-    tile_0, tile_1, tile_2, tile_3 = (make_run_tile(*shape) for shape in _TILES)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows = make_copy_rows(dtype)
+    vector = lanes_of(dtype).vector
+    tile_0, tile_1, tile_2, tile_3 = (make_run_tile(*shape, dtype) for shape in _TILES)
 
     @piece
     def collect_x(w, inner, image, group, x_at, flat):
@@ -118,27 +120,27 @@ def _build() -> Callable[..., int]:
         channels, height, width, lanes = w[Block.channels], w[Block.height], w[Block.width], w[Block.lanes]
         lines, length = w[Block.lines], w[Block.length]
         size = height * width
-        source = w[Block.x] + 4 * (image * w[Block.groups] + group) * channels * size
+        source = w[Block.x] + element * (image * w[Block.groups] + group) * channels * size
         if lanes == vector and size >= vector:  # COLLECT_ROWS takes whole vectors
             q = words(inner)
             for first in range(0, channels, vector):
-                planes, known = source + 4 * first * size, min(vector, channels - first)
+                planes, known = source + element * first * size, min(vector, channels - first)
                 q[CollectRows.source], q[CollectRows.known] = planes, known
                 q[CollectRows.height], q[CollectRows.width] = height, width
                 top, left = -w[Block.pad_h], w[Block.pad_w]
                 q[CollectRows.top], q[CollectRows.lines], q[CollectRows.left] = top, lines, left
                 q[CollectRows.length], q[CollectRows.flat] = length, flat
-                q[CollectRows.padded] = x_at + 4 * first * lines * length
+                q[CollectRows.padded] = x_at + element * first * lines * length
                 call3(w[Block.collect_rows], inner, 0, 1)
             return
-        target = x_at + 4 * (w[Block.pad_h] * length + w[Block.pad_w]) * lanes
+        target = x_at + element * (w[Block.pad_h] * length + w[Block.pad_w]) * lanes
         if lanes == 1:
             copy_rows((source, width, target, length, height, width))
             return
         for i in range(height):
             for channel in range(channels):
-                x = floats32(source + 4 * (channel * size + i * width))
-                y = floats32(target + 4 * (i * length * lanes + channel))
+                x = floats(source + element * (channel * size + i * width))
+                y = floats(target + element * (i * length * lanes + channel))
                 for j in range(width):
                     y[lanes * j] = x[j]
 
@@ -160,8 +162,8 @@ def _build() -> Callable[..., int]:
             row = number * w[Block.beside] // w[Block.kernel_w]
             column = number * w[Block.beside] - row * w[Block.kernel_w]
             ints64(lines)[i] = (row * w[Block.dilation_h] * length + column * w[Block.dilation_w]) * lanes
-        x = x_at + 4 * (channel_vector * lanes * w[Block.lines] * length + block * elements)
-        gy = gy_at + 4 * vector * maps_vector * w[Block.rows] * w[Block.columns]
+        x = x_at + element * (channel_vector * lanes * w[Block.lines] * length + block * elements)
+        gy = gy_at + element * vector * maps_vector * w[Block.rows] * w[Block.columns]
         x_row, x_step = w[Block.stride_h] * length * lanes, w[Block.stride_w] * lanes
         if kind == 0:
             tile_0((x, lines, x_row, x_step, gy, w[Block.rows], w[Block.columns], sums_at))
@@ -186,15 +188,15 @@ def _build() -> Callable[..., int]:
         first = (channel_vector - maps_vector * w[Block.channel_vectors]) * lanes
         places = w[Block.kernel_h] * w[Block.kernel_w]
         known = min(vector, w[Block.maps] - vector * maps_vector)
-        gw_at = w[Block.gw] + 4 * (group * w[Block.maps] + vector * maps_vector) * w[Block.channels] * places
+        gw_at = w[Block.gw] + element * (group * w[Block.maps] + vector * maps_vector) * w[Block.channels] * places
         for i in range(min(tile_lines, kernel_lines - line * tile_lines)):
             for e in range(min(elements, w[Block.run] - block * elements)):
                 beside = (block * elements + e) // lanes
                 channel = first + block * elements + e - beside * lanes
                 if channel < w[Block.channels]:
                     place = (line * tile_lines + i) * w[Block.beside] + beside
-                    sums = floats32(sums_at + 4 * vector * (i * elements + e))
-                    gw = floats32(gw_at + 4 * (channel * places + place))
+                    sums = floats(sums_at + element * vector * (i * elements + e))
+                    gw = floats(gw_at + element * (channel * places + place))
                     for m in range(known):
                         gw[m * w[Block.channels] * places] = sums[m]
 
@@ -217,30 +219,30 @@ def _build() -> Callable[..., int]:
         first, after = groups * per_group * part // parts, groups * per_group * (part + 1) // parts
         if first == after:
             return 0
-        x = floats32(x_at)
+        x = floats(x_at)
         for i in range(w[Block.channel_vectors] * w[Block.lanes] * w[Block.lines] * w[Block.length] + _SLACK):
             x[i] = 0.0
         for group in range(first // per_group, (after + per_group - 1) // per_group):
             t0, t1 = max(0, first - group * per_group), min(per_group, after - group * per_group)
-            sums = floats32(sums_at)
+            sums = floats(sums_at)
             for i in range((t1 - t0) * size):
                 sums[i] = 0.0
             for image in range(images):
                 collect_x(w, inner, image, group, x_at, flat)
-                gy = w[Block.gy] + 4 * (image * groups + group) * maps * positions
+                gy = w[Block.gy] + element * (image * groups + group) * maps * positions
                 q[Pack.source], q[Pack.row], q[Pack.column] = gy, positions, 1
                 q[Pack.rows], q[Pack.k], q[Pack.target], q[Pack.width] = maps, positions, gy_at, vector
                 call3(w[Block.pack], inner, 0, 1)
                 for t in range(t0, t1):
-                    accumulate(w, t, x_at, gy_at, sums_at + 4 * (t - t0) * size, lines)
+                    accumulate(w, t, x_at, gy_at, sums_at + element * (t - t0) * size, lines)
             for t in range(t0, t1):
-                deliver(w, group, t, sums_at + 4 * (t - t0) * size)
+                deliver(w, group, t, sums_at + element * (t - t0) * size)
         return 0
 
     return weight_lanes
 
 
-WEIGHT_LANES = Kernel("weight_lanes", _build)
+WEIGHT_LANES = kernels_by_dtype("weight_lanes", _build)
 
 
 def prepare(problem: Problem) -> Prepared:
@@ -252,8 +254,8 @@ def prepare(problem: Problem) -> Prepared:
     tile_lines, tile_elements = _TILES[t.tile]
     words = filled(
         Block,
-        collect_rows=COLLECT_ROWS.address(),
-        pack=PACK["float32"].address(),
+        collect_rows=COLLECT_ROWS[p.dtype].address(),
+        pack=PACK[p.dtype].address(),
         images=p.images,
         groups=p.groups,
         channels=p.channels,
@@ -283,7 +285,7 @@ def prepare(problem: Problem) -> Prepared:
         **starts,
     )
     prepared = launch(
-        WEIGHT_LANES,
+        WEIGHT_LANES[p.dtype],
         words,
         (Block.x, Block.gy, Block.gw, Block.workspace),
         parts=parts,
@@ -296,9 +298,10 @@ def prepare(problem: Problem) -> Prepared:
         prepared,
         images=p.images,
         images_word=Block.images,
-        image_bytes=(4 * p.channels * math.prod(p.source), 4 * p.maps * math.prod(p.result)),
+        image_bytes=(SIZES[p.dtype] * p.channels * math.prod(p.source), SIZES[p.dtype] * p.maps * math.prod(p.result)),
         size=p.maps * p.channels * math.prod(p.kernel),
         work_us=work_us,
+        dtype=p.dtype,
     )
 
 
@@ -306,7 +309,7 @@ class _Tiling(NamedTuple):
     """How the gradient is divided into register tiles.
 
     lanes: of the positions of x.  channel_vectors, maps_vectors: of a group.  beside: places in a line of the kernel.
-    run: elements of a line's run.  tile: the number of one of _TILES.
+    run: elements of a line's run.  tile: the number of one of _TILES.  vector: lanes of one.
     """
 
     lanes: int
@@ -316,6 +319,7 @@ class _Tiling(NamedTuple):
     kernel_lines: int
     run: int
     tile: int
+    vector: int
 
     @property
     def pieces(self) -> int:
@@ -326,17 +330,17 @@ class _Tiling(NamedTuple):
     @property
     def sums(self) -> int:
         """Elements of a group's tiles."""
-        return self.pieces * math.prod(_TILES[self.tile]) * host_lanes().vector
+        return self.pieces * math.prod(_TILES[self.tile]) * self.vector
 
 
 def _tiling(p: Problem) -> _Tiling:
-    vector = host_lanes().vector
+    vector = lanes_of(p.dtype).vector
     lanes = p.channels if p.channels <= _FEW_CHANNELS or math.prod(p.source) < vector else vector
     # Beside one another, the columns of the kernel make one run.
     beside = p.kernel[1] if p.dilation[1] == 1 else 1
     kernel_lines, run = math.prod(p.kernel) // beside, lanes * beside
     vectors = -(-p.channels // lanes), -(-p.maps // vector)
-    return _Tiling(lanes, *vectors, beside, kernel_lines, run, _choose_tile(kernel_lines, run))
+    return _Tiling(lanes, *vectors, beside, kernel_lines, run, _choose_tile(kernel_lines, run), vector)
 
 
 def _share_count(p: Problem, t: _Tiling, work_us: float) -> int:
@@ -349,7 +353,7 @@ def _share_count(p: Problem, t: _Tiling, work_us: float) -> int:
 
 def _starts(p: Problem, t: _Tiling) -> dict[str, int]:
     """Words of the block: where the pieces of a share's workspace begin, and how many bytes it takes."""
-    vector, (lines, length) = host_lanes().vector, p.padded
+    vector, (lines, length) = t.vector, p.padded
     sizes = {
         # A share may get all tiles of a group: fewer threads may run than there are shares.
         "sums_start": t.sums,
@@ -358,7 +362,7 @@ def _starts(p: Problem, t: _Tiling) -> dict[str, int]:
         "flat_start": vector * (lines * p.source[1] + vector),
         "lines_start": 2 * _TILES[t.tile][0],
     }
-    return piece_starts(8 * BLOCK_WORDS, {name: 4 * size for name, size in sizes.items()})
+    return piece_starts(8 * BLOCK_WORDS, {name: SIZES[p.dtype] * size for name, size in sizes.items()})
 
 
 def _choose_tile(lines: int, run: int) -> int:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, Pack
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows, packed_bytes
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, Lanes, lanes_of
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 LEAST_POSITIONS = 32  # of an image: sums this long, or reading and writing gw for each image takes longer
 
@@ -45,11 +44,12 @@ class Block:
     piece_maps: int
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    tile_columns = host_lanes().columns
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    tile_columns = lanes_of(dtype).columns
     block_bytes = 8 * BLOCK_WORDS
 
     @kernel
@@ -62,8 +62,8 @@ def _build() -> Callable[..., int]:
         pieces = (channels + piece_channels - 1) // piece_channels * across
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
-        packed_x = zeros + 4 * tile_columns
-        q, zero = words(inner), floats32(zeros)
+        packed_x = zeros + element * tile_columns
+        q, zero = words(inner), floats(zeros)
         for i in range(tile_columns):
             zero[i] = 0.0
         for piece in range(pieces * part // parts, pieces * (part + 1) // parts):
@@ -73,15 +73,15 @@ def _build() -> Callable[..., int]:
                 for step in range((positions + at_once - 1) // at_once):
                     k0 = step * at_once
                     k = min(at_once, positions - k0)
-                    x = w[Block.x] + 4 * ((image * channels + c0) * positions + k0)
+                    x = w[Block.x] + element * ((image * channels + c0) * positions + k0)
                     q[Pack.source], q[Pack.row], q[Pack.column] = x, positions, 1
                     q[Pack.rows], q[Pack.k], q[Pack.target], q[Pack.width] = columns, k, packed_x, tile_columns
                     call3(w[Block.pack], inner, 0, 1)
                     for block_of_maps in range((rows + rows_at_once - 1) // rows_at_once):
                         m = m0 + block_of_maps * rows_at_once
-                        gw = w[Block.gw] + 4 * (m * channels + c0)
+                        gw = w[Block.gw] + element * (m * channels + c0)
                         q[Rows.k], q[Rows.m], q[Rows.n] = k, min(rows_at_once, m0 + rows - m), columns
-                        gy = w[Block.gy] + 4 * ((image * maps + m) * positions + k0)
+                        gy = w[Block.gy] + element * ((image * maps + m) * positions + k0)
                         q[Rows.a], q[Rows.a_row] = gy, positions
                         q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_x, tile_columns, tile_columns * k
                         q[Rows.c], q[Rows.c_row] = gw, channels
@@ -96,24 +96,24 @@ def _build() -> Callable[..., int]:
     return pointwise_weight
 
 
-POINTWISE_WEIGHT = Kernel("pointwise_weight", _build)
+POINTWISE_WEIGHT = kernels_by_dtype("pointwise_weight", _build)
 
 
-def prepare(images: int, channels: int, maps: int, positions: int) -> Prepared:
+def prepare(images: int, channels: int, maps: int, positions: int, dtype: str) -> Prepared:
     """x, gy -> gw, for one group and at least LEAST_POSITIONS positions per image."""
-    lanes = host_lanes()
+    lanes, element = lanes_of(dtype), SIZES[dtype]
     work_us = 2.0 * images * channels * maps * positions / _FLOPS_PER_US
     parts = share_count(work_us, -(-channels // lanes.columns) * -(-maps // (4 * lanes.rows)))
-    piece_channels, piece_maps = _pieces(channels, maps, parts)
+    piece_channels, piece_maps = _pieces(channels, maps, parts, lanes)
     parts = min(parts, -(-channels // piece_channels) * -(-maps // piece_maps))
     at_once = min(positions, _POSITIONS_AT_ONCE)
-    packed = packed_bytes(at_once, piece_channels)
-    share_bytes = in_lines(8 * BLOCK_WORDS + 4 * lanes.columns + packed)
+    packed = packed_bytes(at_once, piece_channels, dtype)
+    share_bytes = in_lines(8 * BLOCK_WORDS + element * lanes.columns + packed)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,
-        pack=PACK["float32"].address(),
-        multiply_rows=MULTIPLY_ROWS["float32"].address(),
+        pack=PACK[dtype].address(),
+        multiply_rows=MULTIPLY_ROWS[dtype].address(),
         share_bytes=share_bytes,
         images=images,
         channels=channels,
@@ -126,15 +126,14 @@ def prepare(images: int, channels: int, maps: int, positions: int) -> Prepared:
     )
     arguments = (Block.x, Block.gy, Block.gw, Block.workspace)
     workspace = share_bytes * parts
-    return launch(POINTWISE_WEIGHT, words, arguments, parts=parts, workspace=workspace, note="product per image")
+    return launch(POINTWISE_WEIGHT[dtype], words, arguments, parts=parts, workspace=workspace, note="product per image")
 
 
-def _pieces(channels: int, maps: int, parts: int) -> tuple[int, int]:
+def _pieces(channels: int, maps: int, parts: int, lanes: Lanes) -> tuple[int, int]:
     """Channels and maps of a piece of gw, of which there are about as many as shares.
 
     Rather fewer channels than maps: what is packed is packed for each piece of the maps again.
     """
-    lanes = host_lanes()
     panels, tiles = -(-channels // lanes.columns), -(-maps // lanes.rows)
     along = min(panels, parts)
     across = -(-parts // along)

@@ -14,8 +14,15 @@ from typing import NamedTuple
 
 from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count, undivided
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    kernels_by_dtype,
+    launch,
+    piece_starts,
+    share_count,
+    undivided,
+)
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import (
     Axis,
@@ -26,7 +33,6 @@ from atled_cpu_numba.kernels.shared.leading_axes import (
     pair_count,
     slices_note,
 )
-from atled_cpu_numba.store import Kernel
 
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _CHUNK_BYTES = 4 << 20  # of what some slices see and are: more at once, and gradients are added up less often
@@ -101,14 +107,17 @@ class Problem(NamedTuple):
     maps: int
     axes: tuple[Axis, ...]
     direct_for: str
+    dtype: str
 
 
 PreparePlanar = Callable[[Problem, Problem], Prepared]
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, ints64, words
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
 
     @piece
     def collect(w, phase, block, share, number, first, taken):
@@ -136,7 +145,7 @@ def _build() -> Callable[..., int]:
         q[CollectSlices.elements] = elements
         call3(w[Block.collect_slices], share, 0, 1)
         if taken < phase[PhaseWords.chunk]:
-            x, gy = floats32(share + w[Block.x_start]), floats32(share + w[Block.gy_start])
+            x, gy = floats(share + w[Block.x_start]), floats(share + w[Block.gy_start])
             begin = taken * w[Block.channels] * phase[PhaseWords.taps] * w[Block.x_elements]
             end = phase[PhaseWords.chunk] * w[Block.channels] * phase[PhaseWords.taps] * w[Block.x_elements]
             for i in range(begin, end):
@@ -153,12 +162,12 @@ def _build() -> Callable[..., int]:
         for m in range(w[Block.maps]):
             for channel in range(w[Block.map_channels]):
                 gw_at, start = w[Block.gw], number * w[Block.gw_piece_step] + m * w[Block.gw_map_step]
-                to = gw_at + 4 * (start + channel * w[Block.leading_places] * w[Block.places])
+                to = gw_at + element * (start + channel * w[Block.leading_places] * w[Block.places])
                 for t in range(taps):
-                    gw, sums = floats32(to + 4 * places[t] * w[Block.places]), floats32(sums_at)
+                    gw, sums = floats(to + element * places[t] * w[Block.places]), floats(sums_at)
                     for i in range(w[Block.places]):
                         gw[i] += sums[i]
-                    sums_at += 4 * w[Block.places]
+                    sums_at += element * w[Block.places]
 
     @kernel
     def slices_weight(block, part, parts):
@@ -168,7 +177,7 @@ def _build() -> Callable[..., int]:
         inner = words(at)
         for number in range(w[Block.pieces] * part // parts, w[Block.pieces] * (part + 1) // parts):
             for m in range(w[Block.maps]):
-                gw = floats32(w[Block.gw] + 4 * (number * w[Block.gw_piece_step] + m * w[Block.gw_map_step]))
+                gw = floats(w[Block.gw] + element * (number * w[Block.gw_piece_step] + m * w[Block.gw_map_step]))
                 for i in range(w[Block.map_channels] * w[Block.leading_places] * w[Block.places]):
                     gw[i] = 0.0
             for phase_number in range(w[Block.phases]):
@@ -192,7 +201,7 @@ def _build() -> Callable[..., int]:
     return slices_weight
 
 
-SLICES_WEIGHT = Kernel("slices_weight", _build)
+SLICES_WEIGHT = kernels_by_dtype("slices_weight", _build)
 
 
 def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> Prepared:
@@ -201,7 +210,7 @@ def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> 
     prepare_planar: the same for two, given a piece and what it is a piece of.  pieces: a divisor of the groups, how
     many pieces they are to be divided into at least.
     """
-    p = problem
+    p, element = problem, SIZES[problem.dtype]
     leading = p.axes[:-2]
     leading_places, source_slices, slices = extents(leading)
     places, seen, windows = extents(p.axes[-2:])
@@ -212,7 +221,7 @@ def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> 
     work_us = p.images * (flops + 20.0 * slices * copied) / _FLOPS_PER_US
     parts = share_count(work_us, p.groups if p.groups > 1 else p.channels)
     # Before the threads are looked at: slices at once are summed in another order than one by one.
-    at_once = max(-(-_LEAST_POSITIONS // windows), _CHUNK_BYTES * pieces // (4 * copied))
+    at_once = max(-(-_LEAST_POSITIONS // windows), _CHUNK_BYTES * pieces // (element * copied))
     whole = p._replace(groups=p.groups // pieces)  # decides how each piece is computed
     pieces = _pieces(p, pieces, parts)
     # Of a piece:
@@ -224,9 +233,9 @@ def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> 
     map_step = p.channels * leading_places * places
     sizes = {
         "inner_start": max((prepared.workspace for _, prepared in inner), default=0),
-        "x_start": 4 * chunk * groups * channels * taps * seen,
-        "gy_start": 4 * chunk * groups * p.maps * windows,
-        "gw_start": 4 * groups * p.maps * channels * taps * places,
+        "x_start": element * chunk * groups * channels * taps * seen,
+        "gy_start": element * chunk * groups * p.maps * windows,
+        "gw_start": element * groups * p.maps * channels * taps * places,
     }
     inner_bytes = 8 * max((len(_native(prepared).block) for _, prepared in inner), default=0)
     starts = piece_starts(8 * BLOCK_WORDS + inner_bytes, sizes)
@@ -242,7 +251,7 @@ def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> 
         gy_planes=p.groups * p.maps,
         gy_plane_slices=slices,
         gy_elements=windows,
-        collect_slices=COLLECT_SLICES.address(),
+        collect_slices=COLLECT_SLICES[p.dtype].address(),
         pieces=pieces,
         channels=groups * channels,
         maps=groups * p.maps,
@@ -257,12 +266,12 @@ def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> 
     words += _phase_words(phases, inner)
     notes = dict.fromkeys(prepared.note for _, prepared in inner)
     return launch(
-        SLICES_WEIGHT,
+        SLICES_WEIGHT[p.dtype],
         words,
         (Block.x, Block.gy, Block.gw, Block.workspace),
         parts=parts,
         workspace=starts["share_bytes"] * parts,
-        owner=(SLICES_WEIGHT, *(_native(prepared).owner for _, prepared in inner)),
+        owner=(SLICES_WEIGHT[p.dtype], *(_native(prepared).owner for _, prepared in inner)),
         note=f"{slices_note(leading, p.groups // groups, chunk, taps)}: {' / '.join(notes)}",
     )
 
@@ -334,5 +343,5 @@ def _pieces(problem: Problem, least: int, parts: int) -> int:
     """
     if problem.groups > 1:
         return max(n for n in range(1, max(least, parts) + 1) if problem.groups % n == 0)
-    vector = host_lanes().vector
+    vector = lanes_of(problem.dtype).vector
     return max(n for n in range(1, parts + 1) if n == 1 or problem.channels % (n * vector) == 0)

@@ -14,20 +14,17 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
-_WIDTH = host_lanes().vector
 _INT32 = ir.IntType(32)
-_INTS32 = ir.VectorType(_INT32, _WIDTH)
-_LANES = ir.Constant(_INTS32, list(range(_WIDTH)))
-_MASK = ir.VectorType(ir.IntType(1), _WIDTH)
-_ZEROS = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.0] * _WIDTH)
-_NO_LANES = ir.Constant(_MASK, [0] * _WIDTH)
 
 MOST_VECTORS = 4
-ZEROS = MOST_VECTORS * _WIDTH + 16
-"""How many zeros the intrinsics need: the widest row, shifted by two, in whole lines."""
+
+
+def zero_count(dtype: str) -> int:
+    """How many zeros the intrinsics need: the widest row, shifted by two, in whole lines."""
+    return MOST_VECTORS * lanes_of(dtype).vector + 16
 
 
 class _Plane:
@@ -53,9 +50,11 @@ class _Plane:
     def _inside(self, column: Any) -> Any:
         """The mask of the lanes that are in the plane, from a column on."""
         w, builder = self.w, self.w.builder
-        places = builder.add(w.splat(builder.trunc(column, _INT32), _INTS32), _LANES)
+        numbers = ir.VectorType(_INT32, w.width)
+        lanes = ir.Constant(numbers, list(range(w.width)))
+        places = builder.add(w.splat(builder.trunc(column, _INT32), numbers), lanes)
         # As unsigned numbers, negative ones are beyond every width.
-        return builder.icmp_unsigned("<", places, w.splat(builder.trunc(self.width, _INT32), _INTS32))
+        return builder.icmp_unsigned("<", places, w.splat(builder.trunc(self.width, _INT32), numbers))
 
     def at(self, i: Any) -> Any:
         """The address of row `i` from the first one on, which may be outside."""
@@ -78,15 +77,15 @@ class _Plane:
 
 
 def _offsets(w: Writer, vectors: int, last: Any) -> list[Any]:
-    return [*(w.number(v * _WIDTH) for v in range(vectors - 1)), last]
+    return [*(w.number(v * w.width) for v in range(vectors - 1)), last]
 
 
-def make_filter(vectors: int, *, masked: bool = False) -> Any:
+def make_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
     """An intrinsic for some columns of a filtered plane.
 
     filter((x, height, width, row, column, ahead, zeros, weight, step, bias, y, y_width, rows, last)):
     x: plane of height x width.  row, column: where the first window begins, may be negative.
-    ahead: elements from here to what will be read next.  zeros: address of ZEROS of them.
+    ahead: elements from here to what will be read next.  zeros: address of `zero_count` of them.
     weight, step: address of the first of nine taps, and from one to the next.  bias: address of what is added.
     y: address of the first result, y_width from row to row, `rows` rows.
     last: from the first vector to the last one, the others follow one another; 0 if there is one.
@@ -98,15 +97,13 @@ def make_filter(vectors: int, *, masked: bool = False) -> Any:
         weight, step, bias, y, y_width, rows, last, *rest = arguments[7:]
         builder = w.builder
         weight, y = w.pointer(weight), w.pointer(y)
-        taps = [
-            w.splat(builder.load(w.at(weight, builder.mul(step, w.number(t))), typ=ir.FloatType())) for t in range(9)
-        ]
-        start = w.splat(builder.load(w.pointer(bias), typ=ir.FloatType()))
+        taps = [w.splat(w.load_one(w.at(weight, builder.mul(step, w.number(t))))) for t in range(9)]
+        start = w.splat(w.load_one(w.pointer(bias)))
         offsets = _offsets(w, vectors, last)
         plane = _Plane(w, arguments[:7], offsets)
         if masked:
             lanes = w.first_lanes(rest[0])
-            kept = builder.select(builder.icmp_signed("!=", rest[1], w.number(0)), lanes, _NO_LANES)
+            kept = builder.select(builder.icmp_signed("!=", rest[1], w.number(0)), lanes, w.first_lanes(w.number(0)))
 
         def plus(total, r, values):
             for s in range(3):
@@ -132,10 +129,12 @@ def make_filter(vectors: int, *, masked: bool = False) -> Any:
                 following += [plus(lower, 1, values), plus(start, 0, values)]
 
     count = 16 if masked else 14
-    return vector_intrinsic(f"filter_{vectors}", count, generate, "Columns of a filtered plane; see make_filter.")
+    return vector_intrinsic(
+        f"filter_{vectors}", count, generate, "Columns of a filtered plane; see make_filter.", dtype
+    )
 
 
-def make_correlate(vectors: int) -> Any:
+def make_correlate(vectors: int, dtype: str) -> Any:
     """An intrinsic for what some columns bring to the gradient of a filter.
 
     correlate((x, height, width, row, column, ahead, zeros, gy, gy_width, rows, count, gy_ahead, sums)):
@@ -149,11 +148,11 @@ def make_correlate(vectors: int) -> Any:
         gy, gy_width, rows, count, gy_ahead, sums = arguments[7:]
         builder = w.builder
         gy, sums = w.pointer(gy), w.pointer(sums)
-        last = w.number((vectors - 1) * _WIDTH)
+        last = w.number((vectors - 1) * w.width)
         offsets = _offsets(w, vectors, last)
         lanes = w.first_lanes(builder.sub(count, last))
         plane = _Plane(w, arguments[:7], offsets, lanes)
-        totals = [w.load(w.at(sums, t * _WIDTH)) for t in range(9)]
+        totals = [w.load(w.at(sums, t * w.width)) for t in range(9)]
 
         def accumulate(totals, row, seen):
             """Add what the vectors of gy bring that see a row: seen[r] is under the windows' row r, or None."""
@@ -174,7 +173,7 @@ def make_correlate(vectors: int) -> Any:
             whole = [w.load(w.at(line, offset)) for offset in offsets[:-1]]
             return [*whole, w.load_masked(w.at(line, offsets[-1]), lanes)]
 
-        nothing = [_ZEROS] * vectors
+        nothing = [w.zeros] * vectors
         with w.counted(rows, [*nothing, *nothing, *totals]) as (i, phis, following):
             seen = [load_gy(i), phis[:vectors], phis[vectors : 2 * vectors]]
             following += [*seen[0], *seen[1], *accumulate(phis[2 * vectors :], plane.at(i), seen)]
@@ -182,15 +181,15 @@ def make_correlate(vectors: int) -> Any:
         totals = accumulate(following[2 * vectors :], plane.at(rows), [None, lower, upper])
         totals = accumulate(totals, plane.at(builder.add(rows, w.number(1))), [None, None, lower])
         for t in range(9):
-            w.store(totals[t], w.at(sums, t * _WIDTH))
+            w.store(totals[t], w.at(sums, t * w.width))
 
-    return vector_intrinsic(f"correlate_{vectors}", 13, generate, "Gradient of a filter; see make_correlate.")
+    return vector_intrinsic(f"correlate_{vectors}", 13, generate, "Gradient of a filter; see make_correlate.", dtype)
 
 
 def _generate_total(w, vector, target):
-    w.builder.store(w.total(w.load(w.pointer(vector))), w.pointer(target), align=4)
+    w.builder.store(w.total(w.load(w.pointer(vector))), w.pointer(target), align=w.size)
 
 
-store_total = vector_intrinsic(
-    "store_total", 2, _generate_total, "store_total((vector, target)): target[0] = sum of the lanes of a vector."
-)
+def make_store_total(dtype: str) -> Any:
+    """An intrinsic store_total((vector, target)): target[0] = sum of the lanes of a vector."""
+    return vector_intrinsic("store_total", 2, _generate_total, "See make_store_total.", dtype)

@@ -1,4 +1,4 @@
-"""Filters of single planes with any kernel, stride and dilation: depthwise convolution, in float32.
+"""Filters of single planes with any kernel, stride and dilation: depthwise convolution.
 
 A result is one filtered plane of the source, some rows of windows at a time, a vector of windows in the lanes. The
 adjoint of a convolution with stride 1 is one, too, with the kernel turned around.
@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 _ROWS_AT_ONCE = 4  # as many independent sums as keep the multipliers busy
 _PRODUCTS_PER_US = 8e3  # a cautious rate of one core, for the number of shares
@@ -67,16 +66,18 @@ class Problem(NamedTuple):
     stride: Pair
     dilation: Pair
     turned: bool
+    dtype: str
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.window_rows import make_filter_rows
 
-    vector = host_lanes().vector
-    several_1, several_2 = make_filter_rows(1, _ROWS_AT_ONCE), make_filter_rows(2, _ROWS_AT_ONCE)
-    one, one_1, one_2 = make_filter_rows(0, 1), make_filter_rows(1, 1), make_filter_rows(2, 1)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    vector = lanes_of(dtype).vector
+    several_1, several_2 = make_filter_rows(1, _ROWS_AT_ONCE, dtype), make_filter_rows(2, _ROWS_AT_ONCE, dtype)
+    one, one_1, one_2 = (make_filter_rows(stride, 1, dtype) for stride in (0, 1, 2))
 
     @kernel
     def depthwise_filters(block, part, parts):
@@ -87,21 +88,24 @@ def _build() -> Callable[..., int]:
         step_h, step, row_step = w[Block.stride_h], w[Block.stride_w], w[Block.dilation_h]
         tap_step = w[Block.dilation_w]
         no_bias = w[Block.workspace] + 64 * part
-        floats32(no_bias)[0] = 0.0
+        floats(no_bias)[0] = 0.0
         turn = w[Block.tap_step]  # 1, or -1 for kernels that are turned around
         for unit in range(w[Block.images] * results * part // parts, w[Block.images] * results * (part + 1) // parts):
             image = unit // results
             number = unit - image * results
-            x = w[Block.x] + 4 * (image * (results // per_plane) + number // per_plane) * height * width
-            weight, y = w[Block.weight] + 4 * number * kernel_h * kernel_w, w[Block.y] + 4 * unit * rows * columns
+            x = w[Block.x] + element * (image * (results // per_plane) + number // per_plane) * height * width
+            weight, y = (
+                w[Block.weight] + element * number * kernel_h * kernel_w,
+                w[Block.y] + element * unit * rows * columns,
+            )
             if turn < 0:
-                weight += 4 * (kernel_h * kernel_w - 1)
-            begin = w[Block.bias] + 4 * number if w[Block.bias] != 0 else no_bias
+                weight += element * (kernel_h * kernel_w - 1)
+            begin = w[Block.bias] + element * number if w[Block.bias] != 0 else no_bias
             i = 0
             while i < rows:
                 top = i * step_h - pad
                 bottom = top + (kernel_h - 1) * row_step + (_ROWS_AT_ONCE - 1) * step_h
-                to = y + 4 * i * columns
+                to = y + element * i * columns
                 taken = i + _ROWS_AT_ONCE
                 # What is written beyond a row the following ones replace, in this plane.
                 if step <= 2 and top >= 0 and bottom < height and taken <= rows:
@@ -116,7 +120,7 @@ def _build() -> Callable[..., int]:
                     continue
                 first = min(kernel_h, max(0, (row_step - 1 - top) // row_step))
                 count = max(first, min(kernel_h, (height - top + row_step - 1) // row_step)) - first
-                row, taps = top + first * row_step, weight + 4 * turn * first * kernel_w
+                row, taps = top + first * row_step, weight + element * turn * first * kernel_w
                 beyond = 1 if (rows - i) * columns >= vector else 0
                 # Parts of a long row are rows as well, if none of them sees its ends.
                 length = (columns - 2 * vector) // (_ROWS_AT_ONCE * vector) * vector
@@ -126,11 +130,11 @@ def _build() -> Callable[..., int]:
                     seen, written = (x, width, row, row_step, count), (taps, turn, begin)
                     one_1((*seen, 0, left, tap_step, kernel_w, 1, vector, *written, to, vector, 0))
                     of_parts = (length, left + vector, tap_step, kernel_w, 1, length)
-                    several_1((*seen, *of_parts, *written, to + 4 * vector, length, 0))
+                    several_1((*seen, *of_parts, *written, to + element * vector, length, 0))
                 else:
                     done = 0
                 rest = columns - done
-                to += 4 * done
+                to += element * done
                 seen = (x, width, row, row_step, count, 0, left + done, tap_step, kernel_w, step, rest)
                 written = (taps, turn, begin, to, rest, beyond)
                 if step == 1:
@@ -145,7 +149,7 @@ def _build() -> Callable[..., int]:
     return depthwise_filters
 
 
-DEPTHWISE_FILTERS = Kernel("depthwise_filters", _build)
+DEPTHWISE_FILTERS = kernels_by_dtype("depthwise_filters", _build)
 
 
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
@@ -174,4 +178,4 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = "depthwise, windows in vectors"
-    return launch(DEPTHWISE_FILTERS, words, arguments, parts=parts, workspace=64 * parts, note=note)
+    return launch(DEPTHWISE_FILTERS[p.dtype], words, arguments, parts=parts, workspace=64 * parts, note=note)

@@ -17,18 +17,14 @@ from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.vectors import vector_intrinsic
 from atled_cpu_numba.kernels.shared.window_rows import load_pairs
 
-_WIDTH = host_lanes().vector
 _INT32 = ir.IntType(32)
-_INTS32 = ir.VectorType(_INT32, _WIDTH)
-_FLOAT = ir.FloatType()
-_ZEROS = ir.Constant(ir.VectorType(_FLOAT, _WIDTH), [0.0] * _WIDTH)
 _PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
-_LINE = 16  # elements
+_LINE_BYTES = 64
 _SPREAD_VECTORS = 2  # as many as share the taps, which are read again and again
-_MOST_SUMS = 12 if _WIDTH == 8 else 25  # in registers, of which AVX2 has half as many
+_MOST_SUMS = 12 if host_lanes().vector == 8 else 25  # in registers, of which AVX2 has half as many
 
 
-def make_spread(kernel: tuple[int, int]) -> Any:
+def make_spread(kernel: tuple[int, int], dtype: str) -> Any:
     """An intrinsic for the adjoint of filters of size `kernel` with strides of 2.
 
     spread((source, pitch, ahead, terms, weight, begin, y, y_ahead, count)):
@@ -43,11 +39,12 @@ def make_spread(kernel: tuple[int, int]) -> Any:
     def generate(w, source, pitch, ahead, terms, weight, begin, y, y_ahead, count):
         builder = w.builder
         source, weight, y = (w.pointer(address) for address in (source, weight, y))
-        start = w.splat(builder.load(w.pointer(begin), typ=_FLOAT))
-        step = _SPREAD_VECTORS * _WIDTH
+        start = w.splat(w.load_one(w.pointer(begin)))
+        step = _SPREAD_VECTORS * w.width
         blocks = builder.sdiv(builder.add(count, w.number(step - 1)), w.number(step))
         low, high = (
-            ir.Constant(_INTS32, [half + i // 2 + i % 2 * _WIDTH for i in range(_WIDTH)]) for half in (0, _WIDTH // 2)
+            ir.Constant(ir.VectorType(_INT32, w.width), [half + i // 2 + i % 2 * w.width for i in range(w.width)])
+            for half in (0, w.width // 2)
         )
         with w.counted(blocks, []) as (block, _, _following):
             first = builder.mul(block, w.number(step))
@@ -57,12 +54,12 @@ def make_spread(kernel: tuple[int, int]) -> Any:
                 for row in range(-(-kernel[0] // 2)):
                     line = w.at(plane, builder.mul(pitch, w.number(-row)))
                     for column in range(-(-kernel[1] // 2)):
-                        seen = [w.load(w.at(line, v * _WIDTH - column)) for v in range(_SPREAD_VECTORS)]
+                        seen = [w.load(w.at(line, v * w.width - column)) for v in range(_SPREAD_VECTORS)]
                         for phase, (a, b) in enumerate(_PHASES):
                             r, s = 2 * row + a, 2 * column + b
                             if r >= kernel[0] or s >= kernel[1]:
                                 continue
-                            tap = w.splat(builder.load(w.at(taps, r * kernel[1] + s), typ=_FLOAT))
+                            tap = w.splat(w.load_one(w.at(taps, r * kernel[1] + s)))
                             for v, values in enumerate(seen):
                                 i = phase * _SPREAD_VECTORS + v
                                 sums[i] = w.multiply_add(tap, values, sums[i])
@@ -71,14 +68,14 @@ def make_spread(kernel: tuple[int, int]) -> Any:
             for a, v in itertools.product((0, 1), range(_SPREAD_VECTORS)):
                 pair = [following[(2 * a + b) * _SPREAD_VECTORS + v] for b in (0, 1)]
                 for half, lanes in enumerate((low, high)):
-                    place = w.at(to, (2 * v + half) * _WIDTH)
+                    place = w.at(to, (2 * v + half) * w.width)
                     w.store(builder.shuffle_vector(*pair, lanes), w.at(place, y_ahead) if a else place)
 
     name = f"spread_{kernel[0]}_{kernel[1]}"
-    return vector_intrinsic(name, 9, generate, "Adjoint of filters with strides of 2; see make_spread.")
+    return vector_intrinsic(name, 9, generate, "Adjoint of filters with strides of 2; see make_spread.", dtype)
 
 
-def make_collect(kernel: tuple[int, int]) -> Any:
+def make_collect(kernel: tuple[int, int], dtype: str) -> Any:
     """An intrinsic for what a plane brings to the gradient of a filter of size `kernel` with strides of 2.
 
     collect((x, ahead, pitch, gy, count, sums)):
@@ -91,13 +88,13 @@ def make_collect(kernel: tuple[int, int]) -> Any:
         builder = w.builder
         x, gy, sums = (w.pointer(address) for address in (x, gy, sums))
         planes = [w.at(x, builder.mul(ahead, w.number(phase))) for phase in range(len(_PHASES))]
-        blocks = builder.sdiv(builder.add(count, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        blocks = builder.sdiv(builder.add(count, w.number(w.width - 1)), w.number(w.width))
         taps = list(itertools.product(range(kernel[0]), range(kernel[1])))
         for begin in range(0, len(taps), _MOST_SUMS):
             own = taps[begin : begin + _MOST_SUMS]
-            totals = [w.at(sums, (begin + i) * _WIDTH) for i in range(len(own))]
+            totals = [w.at(sums, (begin + i) * w.width) for i in range(len(own))]
             with w.counted(blocks, [w.load(total) for total in totals]) as (block, phis, following):
-                first = builder.mul(block, w.number(_WIDTH))
+                first = builder.mul(block, w.number(w.width))
                 values = w.load(w.at(gy, first))
                 for (r, s), total in zip(own, phis, strict=True):
                     line = w.at(w.at(planes[2 * (r % 2) + s % 2], first), builder.mul(pitch, w.number(r // 2)))
@@ -106,35 +103,33 @@ def make_collect(kernel: tuple[int, int]) -> Any:
                 w.store(value, total)
 
     name = f"collect_{kernel[0]}_{kernel[1]}"
-    return vector_intrinsic(name, 6, generate, "Gradient of a filter with strides of 2; see make_collect.")
+    return vector_intrinsic(name, 6, generate, "Gradient of a filter with strides of 2; see make_collect.", dtype)
 
 
 def _generate_split(w, x, row_step, width, left, rows, even, ahead, pitch, next_x):
     builder = w.builder
     x, even = w.pointer(x), w.pointer(even)
-    widths = w.splat(builder.trunc(width, _INT32), _INTS32)
-    blocks = builder.sdiv(builder.add(pitch, w.number(_WIDTH - 1)), w.number(_WIDTH))
+    widths = w.splat(builder.trunc(width, _INT32), ir.VectorType(_INT32, w.width))
+    blocks = builder.sdiv(builder.add(pitch, w.number(w.width - 1)), w.number(w.width))
     with w.counted(blocks, []) as (block, _, _following):
         # The last block first: what it writes beyond a row is replaced by the first one, or by rows that come later.
-        first = builder.mul(builder.sub(builder.sub(blocks, w.number(1)), block), w.number(_WIDTH))
+        first = builder.mul(builder.sub(builder.sub(blocks, w.number(1)), block), w.number(w.width))
         start = builder.add(left, builder.mul(first, w.number(2)))
         with w.counted(rows, [x, w.at(even, first)]) as (_row, (row, to), following):
-            values = load_pairs(w, row, start, widths, _ZEROS)
-            for line in range(0, 2 * _WIDTH, _LINE):
+            values = load_pairs(w, row, start, widths, w.zeros)
+            for line in range(0, 2 * w.width, _LINE_BYTES // w.size):
                 w.prefetch(w.at(w.at(w.at(row, start), next_x), line))
             w.store(values[0], to)
             w.store(values[1], w.at(to, ahead))
             following += [w.at(row, row_step), w.at(to, pitch)]
 
 
-split_pairs = vector_intrinsic(
-    "split_pairs",
-    9,
-    _generate_split,
-    """split_pairs((x, row_step, width, left, rows, even, ahead, pitch, next_x)): every second element, and the others.
+def make_split_pairs(dtype: str) -> Any:
+    """An intrinsic for every second element of rows, and the others.
 
+    split_pairs((x, row_step, width, left, rows, even, ahead, pitch, next_x)):
     x: address of rows of `width`, `row_step` apart.  left: the first column to take, may be negative: zeros outside.
     even, ahead: address of the first elements, from there to the second ones; rows of `pitch`.
     next_x: elements from x to what will be read next.
-    """,
-)
+    """
+    return vector_intrinsic("split_pairs", 9, _generate_split, "See make_split_pairs.", dtype)

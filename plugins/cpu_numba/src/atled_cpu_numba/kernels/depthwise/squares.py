@@ -1,4 +1,4 @@
-"""Filters of single planes: depthwise convolution with 3 x 3 kernels and stride 1, and its gradients, in float32.
+"""Filters of single planes: depthwise convolution with 3 x 3 kernels and stride 1, and its gradients.
 
 A result is the sum of `terms` filtered planes of the source: one in a convolution, which may give several results from
 one plane; as many as it has filters per channel in its gradient. Everything is vectors of columns, see
@@ -13,15 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, in_lines, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    STREAMED_BYTES,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 _ELEMENTS_PER_US = 4e3  # a cautious rate of one core, for the number of shares
 _BAND_BYTES = 16 << 10  # of rows that are written past the caches together: with their source, in the nearest cache
 _LEAST_BAND = 4
-_ZEROS_BYTES = 320
 
 
 @layout
@@ -66,16 +72,22 @@ class Problem(NamedTuple):
     terms: int
     per_plane: int
     turned: bool
+    dtype: str
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.depthwise.columns import ZEROS, make_filter
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.shared.past_caches import move_lines, settle_lines
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.depthwise.columns import make_filter, zero_count
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.past_caches import make_move_lines, settle_lines
 
-    vector = host_lanes().vector
-    two, three, four, masked = make_filter(2), make_filter(3), make_filter(4), make_filter(1, masked=True)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    move_lines = make_move_lines(dtype)
+    vector, zero_floats = lanes_of(dtype).vector, zero_count(dtype)
+    two, three, four, masked = (
+        *(make_filter(vectors, dtype) for vectors in (2, 3, 4)),
+        make_filter(1, dtype, masked=True),
+    )
 
     @piece
     def filter_rows(w, x, weight, bias, adding, y, row, rows, zeros):
@@ -90,11 +102,11 @@ def _build() -> Callable[..., int]:
             vectors = min(4, (left + vector - 1) // vector)
             last = min(vectors * vector, left) - vector
             inner = column + vector >= 0 and column + (vectors - 1) * vector + 2 <= width
-            to = y + 4 * j
+            to = y + element * j
             # Overlapping is quicker than masks, but adds twice.
             if vectors == 1 or adding != 0 or (vectors > 2 and not inner):
                 if left < vector and j > 0 and adding == 0:
-                    column, to, left = column - (vector - left), to - 4 * (vector - left), vector
+                    column, to, left = column - (vector - left), to - element * (vector - left), vector
                 masked(
                     (
                         x,
@@ -133,10 +145,10 @@ def _build() -> Callable[..., int]:
         terms, per_plane = w[Block.terms], w[Block.per_plane]
         sources = results * terms // per_plane
         zeros_at = w[Block.workspace] + w[Block.share_bytes] * part
-        zeros = floats32(zeros_at)
-        for i in range(ZEROS):
+        zeros = floats(zeros_at)
+        for i in range(zero_floats):
             zeros[i] = 0.0
-        lines_at = zeros_at + 4 * ZEROS
+        lines_at = zeros_at + element * zero_floats
         streams = w[Block.band] != 0 and w[Block.after] == 0
         band = w[Block.band] if streams else rows
         for unit in range(images * results * part // parts, images * results * (part + 1) // parts):
@@ -145,13 +157,13 @@ def _build() -> Callable[..., int]:
             row = 0
             while row < rows:
                 count = min(band, rows - row)
-                y = w[Block.y] + 4 * (unit * rows + row) * columns
+                y = w[Block.y] + element * (unit * rows + row) * columns
                 to = lines_at + y % 64 if streams else y
                 for term in range(terms):
                     filter_number = result * terms + term
-                    x = w[Block.x] + 4 * (image * sources + filter_number // per_plane) * height * width
-                    weight = w[Block.weight] + 4 * (9 * filter_number + w[Block.first_tap])
-                    bias = w[Block.bias] + 4 * result if w[Block.bias] != 0 and term == 0 else zeros_at
+                    x = w[Block.x] + element * (image * sources + filter_number // per_plane) * height * width
+                    weight = w[Block.weight] + element * (9 * filter_number + w[Block.first_tap])
+                    bias = w[Block.bias] + element * result if w[Block.bias] != 0 and term == 0 else zeros_at
                     filter_rows(w, x, weight, bias, 1 if term > 0 else 0, to, row, count, zeros_at)
                 if streams:
                     move_lines((to, y, count * columns))
@@ -165,13 +177,14 @@ def _build() -> Callable[..., int]:
     return depthwise
 
 
-def _build_weight() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.depthwise.columns import ZEROS, make_correlate, store_total
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+def _build_weight(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.depthwise.columns import make_correlate, make_store_total, zero_count
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    vector = host_lanes().vector
-    one, two, three, four = (make_correlate(vectors) for vectors in (1, 2, 3, 4))
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    vector, zero_floats, store_total = lanes_of(dtype).vector, zero_count(dtype), make_store_total(dtype)
+    one, two, three, four = (make_correlate(vectors, dtype) for vectors in (1, 2, 3, 4))
 
     @piece
     def correlate(w, x, gy, zeros, sums):
@@ -180,7 +193,7 @@ def _build_weight() -> Callable[..., int]:
         top, ahead, gy_ahead = -w[Block.pad_h], height * width, rows * columns
         j = 0
         while j < columns:
-            left, column, at = columns - j, j - w[Block.pad_w], gy + 4 * j
+            left, column, at = columns - j, j - w[Block.pad_w], gy + element * j
             vectors = min(4, (left + vector - 1) // vector)
             if column + vector < 0 or column + (vectors - 1) * vector + 2 > width:
                 vectors = min(2, vectors)
@@ -201,45 +214,55 @@ def _build_weight() -> Callable[..., int]:
         rows, columns, per_plane = w[Block.rows], w[Block.columns], w[Block.per_plane]
         first, after = results * part // parts, results * (part + 1) // parts
         zeros_at = w[Block.workspace] + w[Block.share_bytes] * part
-        sums_at = w[Block.workspace] + w[Block.share_bytes] * parts + 36 * vector * first  # nine vectors per filter
-        zeros, sums = floats32(zeros_at), floats32(sums_at)
-        for i in range(ZEROS):
+        sums_at = (
+            w[Block.workspace] + w[Block.share_bytes] * parts + 9 * element * vector * first
+        )  # nine vectors per filter
+        zeros, sums = floats(zeros_at), floats(sums_at)
+        for i in range(zero_floats):
             zeros[i] = 0.0
         for i in range(9 * vector * (after - first)):
             sums[i] = 0.0
         # Images outside: the planes of one follow one another in memory.
         for image in range(images):
             for result in range(first, after):
-                x = w[Block.x] + 4 * (image * (results // per_plane) + result // per_plane) * height * width
-                gy = w[Block.weight] + 4 * (image * results + result) * rows * columns
-                correlate(w, x, gy, zeros_at, sums_at + 36 * vector * (result - first))
+                x = w[Block.x] + element * (image * (results // per_plane) + result // per_plane) * height * width
+                gy = w[Block.weight] + element * (image * results + result) * rows * columns
+                correlate(w, x, gy, zeros_at, sums_at + 9 * element * vector * (result - first))
         for i in range(9 * (after - first)):
-            store_total((sums_at + 4 * vector * i, w[Block.y] + 4 * (9 * first + i)))
+            store_total((sums_at + element * vector * i, w[Block.y] + element * (9 * first + i)))
         return 0
 
     return depthwise_weight
 
 
-DEPTHWISE = Kernel("depthwise", _build)
-DEPTHWISE_WEIGHT = Kernel("depthwise_weight", _build_weight)
+DEPTHWISE = kernels_by_dtype("depthwise", _build)
+DEPTHWISE_WEIGHT = kernels_by_dtype("depthwise_weight", _build_weight)
 
 
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution or its gradient with respect to x; biases: whether each input behind the weight is there."""
     parts = share_count(_work_us(problem), problem.images * problem.results)
     rows, columns = problem.result
-    result_bytes = 4 * problem.images * problem.results * rows * columns
-    band = min(rows, max(_LEAST_BAND, _BAND_BYTES // (4 * columns))) if result_bytes >= STREAMED_BYTES else 0
-    share_bytes = _ZEROS_BYTES + (64 + in_lines(4 * band * columns) if band else 0)
+    element = SIZES[problem.dtype]
+    result_bytes = element * problem.images * problem.results * rows * columns
+    band = min(rows, max(_LEAST_BAND, _BAND_BYTES // (element * columns))) if result_bytes >= STREAMED_BYTES else 0
+    share_bytes = _zeros_bytes(problem) + (64 + in_lines(element * band * columns) if band else 0)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y)
-    return _launch(DEPTHWISE, problem, arguments, parts, share_bytes, share_bytes * parts, band)
+    return _launch(DEPTHWISE[problem.dtype], problem, arguments, parts, share_bytes, share_bytes * parts, band)
 
 
 def prepare_weight(problem: Problem) -> Prepared:
     """The gradient with respect to the weight; x, gy -> gw."""
     parts = share_count(_work_us(problem), problem.results)
-    workspace = _ZEROS_BYTES * parts + 4 * 9 * host_lanes().vector * problem.results
-    return _launch(DEPTHWISE_WEIGHT, problem, (Block.x, Block.weight, Block.y), parts, _ZEROS_BYTES, workspace, 0)
+    zeros, lanes = _zeros_bytes(problem), lanes_of(problem.dtype)
+    workspace = zeros * parts + SIZES[problem.dtype] * 9 * lanes.vector * problem.results
+    arguments = (Block.x, Block.weight, Block.y)
+    return _launch(DEPTHWISE_WEIGHT[problem.dtype], problem, arguments, parts, zeros, workspace, 0)
+
+
+def _zeros_bytes(problem: Problem) -> int:
+    """Of the zeros that `columns` needs: four vectors and 16 elements, in whole lines."""
+    return in_lines(SIZES[problem.dtype] * (4 * lanes_of(problem.dtype).vector + 16))
 
 
 def _work_us(problem: Problem) -> float:
@@ -273,7 +296,7 @@ def _launch(
         share_bytes=share_bytes,
         band=band,
     )
-    after = {0: Block.after} if kernel is DEPTHWISE else None
+    after = {0: Block.after} if kernel is DEPTHWISE[problem.dtype] else None
     note = "depthwise, columns in vectors" + (", past the caches" if band else "")
     return launch(
         kernel, words, (*arguments, Block.workspace), parts=parts, workspace=workspace, after=after, note=note

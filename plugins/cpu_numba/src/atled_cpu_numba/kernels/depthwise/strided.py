@@ -1,4 +1,4 @@
-"""Filters of single planes with strides of 2: the gradients and the adjoint of depthwise convolution, in float32.
+"""Filters of single planes with strides of 2: the gradients and the adjoint of depthwise convolution.
 
 Both work on flat planes of phases, see `phases`, in a workspace that stays in the nearer caches. The adjoint copies
 a plane of gy to one with zeros in between, filters it to the even and the odd rows of a padded plane, and copies what
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, kernels_by_dtype, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -69,6 +69,7 @@ class Problem(NamedTuple):
     result: Pair
     kernel: Pair
     pad: Pair
+    dtype: str
 
 
 class _Sizes(NamedTuple):
@@ -91,14 +92,16 @@ def suits(problem: Problem, stride: Pair, dilation: Pair) -> bool:
     return max(_adjoint_bytes(problem), _weight_bytes(problem)) <= _MOST_SHARE_BYTES
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.depthwise.phases import make_spread
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.past_caches import move_lines, settle_lines
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.past_caches import make_move_lines, settle_lines
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    spread_3, spread_5 = (make_spread(size) for size in _KERNELS)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows, move_lines = make_copy_rows(dtype), make_move_lines(dtype)
+    spread_3, spread_5 = (make_spread(size, dtype) for size in _KERNELS)
 
     @kernel
     def depthwise_strided(block, part, parts):
@@ -109,31 +112,31 @@ def _build() -> Callable[..., int]:
         length, front = w[Block.phase_length], w[Block.front]
         taps = 9 if w[Block.kernel] == 0 else 25
         gy_at = w[Block.workspace] + part * w[Block.share_bytes]
-        y_at, no_bias = gy_at + 4 * terms * gy_length, gy_at + w[Block.share_bytes] - 64
-        padded = floats32(gy_at)
+        y_at, no_bias = gy_at + element * terms * gy_length, gy_at + w[Block.share_bytes] - 64
+        padded = floats(gy_at)
         for i in range(terms * gy_length):
             padded[i] = 0.0
-        floats32(no_bias)[0] = 0.0
+        floats(no_bias)[0] = 0.0
         streams = w[Block.buffer] != 0 and w[Block.after] == 0
         for unit in range(w[Block.images] * planes * part // parts, w[Block.images] * planes * (part + 1) // parts):
             plane = unit % planes
             for term in range(terms):
-                to = gy_at + 4 * (term * gy_length + front)
-                gy = w[Block.source] + 4 * (unit * terms + term) * rows * columns
+                to = gy_at + element * (term * gy_length + front)
+                gy = w[Block.source] + element * (unit * terms + term) * rows * columns
                 copy_rows((gy, columns, to, pitch, rows, columns))
-            source = gy_at + 4 * (front + pad_h // 2 * pitch)
-            weight = w[Block.factor] + 4 * plane * terms * taps
-            begin = w[Block.bias] + 4 * plane if w[Block.bias] != 0 else no_bias
+            source = gy_at + element * (front + pad_h // 2 * pitch)
+            weight = w[Block.factor] + element * plane * terms * taps
+            begin = w[Block.bias] + element * plane if w[Block.bias] != 0 else no_bias
             if taps == 9:
                 spread_3((source, pitch, gy_length, terms, weight, begin, y_at, length, w[Block.positions]))
             else:
                 spread_5((source, pitch, gy_length, terms, weight, begin, y_at, length, w[Block.positions]))
-            gx = w[Block.result] + 4 * unit * height * width
+            gx = w[Block.result] + element * unit * height * width
             to = gy_at + w[Block.buffer] + gx % 64 if streams else gx
             for i in range(2):  # every second row of gx
                 row = pad_h % 2 + i  # of those computed of the padded plane
-                at = y_at + 4 * (row % 2 * length + row // 2 * 2 * pitch + pad_w)
-                copy_rows((at, 2 * pitch, to + 4 * i * width, 2 * width, (height + 1 - i) // 2, width))
+                at = y_at + element * (row % 2 * length + row // 2 * 2 * pitch + pad_w)
+                copy_rows((at, 2 * pitch, to + element * i * width, 2 * width, (height + 1 - i) // 2, width))
             if streams:
                 move_lines((to, gx, height * width))
             if w[Block.after] != 0:
@@ -145,15 +148,17 @@ def _build() -> Callable[..., int]:
     return depthwise_strided
 
 
-def _build_weight() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.depthwise.columns import store_total
-    from atled_cpu_numba.kernels.depthwise.phases import make_collect, split_pairs
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows
+def _build_weight(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.depthwise.columns import make_store_total
+    from atled_cpu_numba.kernels.depthwise.phases import make_collect, make_split_pairs
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    vector = host_lanes().vector
-    collect_3, collect_5 = (make_collect(size) for size in _KERNELS)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_rows = make_copy_rows(dtype)
+    vector, store_total, split_pairs = lanes_of(dtype).vector, make_store_total(dtype), make_split_pairs(dtype)
+    collect_3, collect_5 = (make_collect(size, dtype) for size in _KERNELS)
 
     @kernel
     def depthwise_strided_weight(block, part, parts):
@@ -164,9 +169,9 @@ def _build_weight() -> Callable[..., int]:
         length, positions = w[Block.phase_length], w[Block.positions]
         taps = 9 if w[Block.kernel] == 0 else 25
         gy_at = w[Block.workspace] + part * w[Block.share_bytes]
-        x_at = gy_at + 4 * gy_length
-        sums_at = x_at + 16 * length
-        padded, sums = floats32(gy_at), floats32(sums_at)
+        x_at = gy_at + element * gy_length
+        sums_at = x_at + 4 * element * length
+        padded, sums = floats(gy_at), floats(sums_at)
         for i in range(gy_length + 4 * length):
             padded[i] = 0.0
         seen = min(height, 2 * rows + (2 if taps == 9 else 4) - pad_h)
@@ -177,48 +182,52 @@ def _build_weight() -> Callable[..., int]:
                 unit = image * planes + plane
                 for i in range(2):
                     a, q = (pad_h + i) % 2, (pad_h + i) // 2
-                    x = w[Block.source] + 4 * (unit * height + i) * width
-                    to = x_at + 4 * (2 * a * length + q * pitch)
+                    x = w[Block.source] + element * (unit * height + i) * width
+                    to = x_at + element * (2 * a * length + q * pitch)
                     split_pairs(
                         (x, 2 * width, width, -pad_w, (seen + 1 - i) // 2, to, length, pitch, planes * height * width)
                     )
                 for term in range(per_plane):
-                    gy = w[Block.factor] + 4 * (unit * per_plane + term) * rows * columns
+                    gy = w[Block.factor] + element * (unit * per_plane + term) * rows * columns
                     copy_rows((gy, columns, gy_at, pitch, rows, columns))
-                    to = sums_at + 4 * term * taps * vector
+                    to = sums_at + element * term * taps * vector
                     if taps == 9:
                         collect_3((x_at, length, pitch, gy_at, positions, to))
                     else:
                         collect_5((x_at, length, pitch, gy_at, positions, to))
-            gw = w[Block.result] + 4 * plane * per_plane * taps
+            gw = w[Block.result] + element * plane * per_plane * taps
             for i in range(per_plane * taps):
-                store_total((sums_at + 4 * vector * i, gw + 4 * i))
+                store_total((sums_at + element * vector * i, gw + element * i))
         return 0
 
     return depthwise_strided_weight
 
 
-DEPTHWISE_STRIDED = Kernel("depthwise_strided", _build)
-DEPTHWISE_STRIDED_WEIGHT = Kernel("depthwise_strided_weight", _build_weight)
+DEPTHWISE_STRIDED = kernels_by_dtype("depthwise_strided", _build)
+DEPTHWISE_STRIDED_WEIGHT = kernels_by_dtype("depthwise_strided_weight", _build_weight)
 
 
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The adjoint, y -> x; biases: for each input behind the weight, whether it is there."""
     parts, share_bytes = _parts(problem, problem.images * problem.planes), _adjoint_bytes(problem)
     plane, buffer = math.prod(problem.source), 0
-    if 4 * problem.images * problem.planes * plane >= STREAMED_BYTES:
+    if SIZES[problem.dtype] * problem.images * problem.planes * plane >= STREAMED_BYTES:
         # In front of what the kernel takes from the end.
         buffer = share_bytes - 64
-        share_bytes += 4 * _in_lines(plane) + 64
+        share_bytes += SIZES[problem.dtype] * _in_lines(plane) + 64
     arguments = (Block.source, Block.factor, *optional_words(Block.bias, biases), Block.result, Block.workspace)
-    return _launch(DEPTHWISE_STRIDED, problem, arguments, parts, share_bytes, _adjoint_sizes(problem), buffer)
+    return _launch(
+        DEPTHWISE_STRIDED[problem.dtype], problem, arguments, parts, share_bytes, _adjoint_sizes(problem), buffer
+    )
 
 
 def prepare_weight(problem: Problem) -> Prepared:
     """The gradient with respect to the weight; x, gy -> gw."""
     parts, share_bytes = _parts(problem, problem.planes), _weight_bytes(problem)
     arguments = (Block.source, Block.factor, Block.result, Block.workspace)
-    return _launch(DEPTHWISE_STRIDED_WEIGHT, problem, arguments, parts, share_bytes, _weight_sizes(problem))
+    return _launch(
+        DEPTHWISE_STRIDED_WEIGHT[problem.dtype], problem, arguments, parts, share_bytes, _weight_sizes(problem)
+    )
 
 
 def _adjoint_sizes(problem: Problem) -> _Sizes:
@@ -228,7 +237,7 @@ def _adjoint_sizes(problem: Problem) -> _Sizes:
     pitch = max(columns + (kernel_w - 1) // 2, right)
     front = (kernel_h - 1) // 2 * pitch + (kernel_w - 1) // 2
     positions = (bottom - problem.pad[0] // 2) * pitch
-    step = 4 * host_lanes().vector
+    step = 4 * lanes_of(problem.dtype).vector
     gy = front + max(rows, bottom) * pitch + step
     return _Sizes(pitch, positions, _in_lines(gy), _in_lines(2 * positions + step), front)
 
@@ -236,7 +245,7 @@ def _adjoint_sizes(problem: Problem) -> _Sizes:
 def _weight_sizes(problem: Problem) -> _Sizes:
     (rows, columns), (kernel_h, kernel_w) = problem.result, problem.kernel
     pitch = columns + (kernel_w - 1) // 2
-    slack = 2 * host_lanes().vector + pitch
+    slack = 2 * lanes_of(problem.dtype).vector + pitch
     positions = (rows - 1) * pitch + columns
     x = (rows + (kernel_h - 1) // 2) * pitch + slack
     return _Sizes(pitch, positions, _in_lines(rows * pitch + slack), _in_lines(x), 0)
@@ -244,13 +253,13 @@ def _weight_sizes(problem: Problem) -> _Sizes:
 
 def _adjoint_bytes(problem: Problem) -> int:
     sizes = _adjoint_sizes(problem)
-    return 4 * (problem.per_plane * sizes.gy + 2 * sizes.other) + 64
+    return SIZES[problem.dtype] * (problem.per_plane * sizes.gy + 2 * sizes.other) + 64
 
 
 def _weight_bytes(problem: Problem) -> int:
     sizes = _weight_sizes(problem)
-    sums = problem.per_plane * problem.kernel[0] * problem.kernel[1] * host_lanes().vector
-    return 4 * (sizes.gy + 4 * sizes.other + _in_lines(sums))
+    sums = problem.per_plane * problem.kernel[0] * problem.kernel[1] * lanes_of(problem.dtype).vector
+    return SIZES[problem.dtype] * (sizes.gy + 4 * sizes.other + _in_lines(sums))
 
 
 def _in_lines(elements: int) -> int:
@@ -286,6 +295,6 @@ def _launch(
         kernel=_KERNELS.index(p.kernel),
         buffer=buffer,
     )
-    after = {0: Block.after} if kernel is DEPTHWISE_STRIDED else None
+    after = {0: Block.after} if kernel is DEPTHWISE_STRIDED[p.dtype] else None
     note = _NOTE + (", past the caches" if buffer else "")
     return launch(kernel, words, arguments, parts=parts, workspace=share_bytes * parts, after=after, note=note)

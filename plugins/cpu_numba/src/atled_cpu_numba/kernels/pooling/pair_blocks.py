@@ -10,25 +10,19 @@ else `columns` is 0 and a block lies in one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 from atled_cpu_numba.kernels.shared.window_rows import store_whole_numbers
 
-_WIDTH = host_lanes().vector
 _INT32 = ir.IntType(32)
-_INTS32 = ir.VectorType(_INT32, _WIDTH)
-_MASK = ir.VectorType(ir.IntType(1), _WIDTH)
-_NOTHING = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.0] * _WIDTH)
-_QUARTER = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.25] * _WIDTH)
 
 
-def _order(places: Any) -> Any:
-    return ir.Constant(_INTS32, list(places))
+def _order(places: Sequence[int]) -> Any:
+    return ir.Constant(ir.VectorType(_INT32, len(places)), list(places))
 
 
 def _whole_or_masked(w: Writer, count: Any, write: Callable[[Callable[[int, int], Any]], None]) -> None:
@@ -37,13 +31,13 @@ def _whole_or_masked(w: Writer, count: Any, write: Callable[[Callable[[int, int]
     write(mask): mask(factor, half) gives None, or the lanes of vector `half` of `factor` elements for each window.
     """
     builder = w.builder
-    with builder.if_else(builder.icmp_signed(">=", count, w.number(_WIDTH))) as (then, otherwise):
+    with builder.if_else(builder.icmp_signed(">=", count, w.number(w.width))) as (then, otherwise):
         with then:
             write(lambda factor, half: None)
         with otherwise:
             write(
                 lambda factor, half: w.first_lanes(
-                    builder.sub(builder.mul(count, w.number(factor)), w.number(half * _WIDTH))
+                    builder.sub(builder.mul(count, w.number(factor)), w.number(half * w.width))
                 )
             )
 
@@ -62,22 +56,22 @@ def _store(w: Writer, value: Any, place: Any, mask: Any) -> None:
 def _load_windows(w: Writer, columns: int, top: Any, bottom: Any, mask: Callable[[int, int], Any]) -> list[Any]:
     """The four elements of each window, in order, as four vectors."""
     builder = w.builder
-    even, odd = _order(range(0, 2 * _WIDTH, 2)), _order(range(1, 2 * _WIDTH, 2))
+    even, odd = _order(range(0, 2 * w.width, 2)), _order(range(1, 2 * w.width, 2))
 
     def pair(start: Any, first_half: int, factor: int) -> tuple[Any, Any]:
-        halves = [_load(w, w.at(start, i * _WIDTH), mask(factor, first_half + i)) for i in (0, 1)]
+        halves = [_load(w, w.at(start, i * w.width), mask(factor, first_half + i)) for i in (0, 1)]
         return builder.shuffle_vector(*halves, even), builder.shuffle_vector(*halves, odd)
 
     if columns == 0:
         return [*pair(top, 0, 2), *pair(bottom, 0, 2)]
-    (left_0, right_0), (left_1, right_1) = pair(top, 0, 4), pair(w.at(top, 2 * _WIDTH), 2, 4)
-    rows = [[2 * (i // columns) * columns + shift * columns + i % columns for i in range(_WIDTH)] for shift in (0, 1)]
+    (left_0, right_0), (left_1, right_1) = pair(top, 0, 4), pair(w.at(top, 2 * w.width), 2, 4)
+    rows = [[2 * (i // columns) * columns + shift * columns + i % columns for i in range(w.width)] for shift in (0, 1)]
     return [
         builder.shuffle_vector(*sides, _order(row)) for row in rows for sides in ((left_0, left_1), (right_0, right_1))
     ]
 
 
-def make_max_block(columns: int) -> Any:
+def make_max_block(columns: int, dtype: str) -> Any:
     """An intrinsic for the maxima of a vector of windows and their places in the windows, as bytes.
 
     max_block((top, bottom, y, place, count)):
@@ -93,21 +87,21 @@ def make_max_block(columns: int) -> Any:
 
         def write(mask):
             best, *others = _load_windows(w, columns, top, bottom, mask)
-            found = _order([0] * _WIDTH)
+            found = _order([0] * w.width)
             for number, value in enumerate(others, 1):
                 # A NaN wins once: nothing is greater than it, or equal.
                 wins = builder.and_(builder.fcmp_unordered(">", value, best), builder.fcmp_ordered("ord", best, best))
                 best = builder.select(wins, value, best)
-                found = builder.select(wins, _order([number] * _WIDTH), found)
+                found = builder.select(wins, _order([number] * w.width), found)
             _store(w, best, y, mask(1, 0))
             store_whole_numbers(w, found, place, 8, mask(1, 0))
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.")
+    return vector_intrinsic("max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.", dtype)
 
 
-def make_average_block(columns: int) -> Any:
+def make_average_block(columns: int, dtype: str) -> Any:
     """An intrinsic for the averages; arguments as in `make_max_block`, of which `place` is not read."""
 
     def generate(w, top, bottom, y, place, count):
@@ -117,16 +111,18 @@ def make_average_block(columns: int) -> Any:
         def write(mask):
             a, b, c, d = _load_windows(w, columns, top, bottom, mask)
             total = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
-            _store(w, builder.fmul(total, _QUARTER), y, mask(1, 0))
+            _store(w, builder.fmul(total, w.constant(0.25)), y, mask(1, 0))
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("average_block", 5, generate, "Averages of windows of 2 x 2; see make_average_block.")
+    return vector_intrinsic(
+        "average_block", 5, generate, "Averages of windows of 2 x 2; see make_average_block.", dtype
+    )
 
 
 def _spread(w: Writer, columns: int, values: Any, part: int) -> Any:
     """What each element of vector `part` of the windows' elements gets of a vector of the windows' values."""
-    elements = range(part * _WIDTH, (part + 1) * _WIDTH)
+    elements = range(part * w.width, (part + 1) * w.width)
     if columns:
         order = [q // (4 * columns) * columns + q % (2 * columns) // 2 for q in elements]
     else:
@@ -134,7 +130,7 @@ def _spread(w: Writer, columns: int, values: Any, part: int) -> Any:
     return w.builder.shuffle_vector(values, values, _order(order))
 
 
-def make_spread_block(columns: int) -> Any:
+def make_spread_block(columns: int, dtype: str) -> Any:
     """An intrinsic spread_block((gy, place, row, gx, count)): a quarter of each window's gy goes to its elements.
 
     With `columns`, to all four elements; else to the two elements of one row, the one at `gx`. place, row: not read.
@@ -145,65 +141,64 @@ def make_spread_block(columns: int) -> Any:
         gy, gx = w.pointer(gy), w.pointer(gx)
 
         def write(mask):
-            values = builder.fmul(_load(w, gy, mask(1, 0)), _QUARTER)
+            values = builder.fmul(_load(w, gy, mask(1, 0)), w.constant(0.25))
             per_window = 4 if columns else 2
             for part in range(per_window):
                 value = _spread(w, columns, values, part)
-                _store(w, value, w.at(gx, part * _WIDTH), mask(per_window, part))
+                _store(w, value, w.at(gx, part * w.width), mask(per_window, part))
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("spread_block", 5, generate, "The gradient of averages; see make_spread_block.")
+    return vector_intrinsic("spread_block", 5, generate, "The gradient of averages; see make_spread_block.", dtype)
 
 
-def make_place_block(columns: int) -> Any:
+def make_place_block(columns: int, dtype: str) -> Any:
     """An intrinsic place_block((gy, place, row, gx, count)): each window's gy goes to the element at its place.
 
     The others get 0. With `columns`, all four elements are written; else the two of row `row`, the one at `gx`.
     place: address of a byte for each window.
     """
-    bytes_ = ir.VectorType(ir.IntType(8), _WIDTH)
 
     def generate(w, gy, place, row, gx, count):
         builder = w.builder
+        bytes_, numbers = ir.VectorType(ir.IntType(8), w.width), ir.VectorType(_INT32, w.width)
         gy, gx, place = w.pointer(gy), w.pointer(gx), builder.inttoptr(place, bytes_.as_pointer())
 
         def load_places(mask):
             if mask is None:
                 return builder.load(place, align=1, typ=bytes_)
-            kind = [bytes_.as_pointer(), _INT32, _MASK, bytes_]
-            load = w.declare(f"llvm.masked.load.v{_WIDTH}i8.p0", bytes_, kind)
-            return builder.call(load, [place, ir.Constant(_INT32, 1), mask, ir.Constant(bytes_, [0] * _WIDTH)])
+            kind = [bytes_.as_pointer(), _INT32, mask.type, bytes_]
+            load = w.declare(f"llvm.masked.load.v{w.width}i8.p0", bytes_, kind)
+            return builder.call(load, [place, ir.Constant(_INT32, 1), mask, ir.Constant(bytes_, [0] * w.width)])
 
         def write(mask):
-            values, places = _load(w, gy, mask(1, 0)), builder.zext(load_places(mask(1, 0)), _INTS32)
+            values, places = _load(w, gy, mask(1, 0)), builder.zext(load_places(mask(1, 0)), numbers)
             per_window = 4 if columns else 2
             for part in range(per_window):
-                elements = range(part * _WIDTH, (part + 1) * _WIDTH)
+                elements = range(part * w.width, (part + 1) * w.width)
                 mine = _order([q % (4 * columns) // (2 * columns) * 2 + q % 2 if columns else q % 2 for q in elements])
                 if not columns:
-                    mine = builder.add(mine, w.splat(builder.trunc(builder.add(row, row), _INT32), _INTS32))
+                    mine = builder.add(mine, w.splat(builder.trunc(builder.add(row, row), _INT32), numbers))
                 here = builder.icmp_signed("==", _spread(w, columns, places, part), mine)
-                value = builder.select(here, _spread(w, columns, values, part), _NOTHING)
-                _store(w, value, w.at(gx, part * _WIDTH), mask(per_window, part))
+                value = builder.select(here, _spread(w, columns, values, part), w.zeros)
+                _store(w, value, w.at(gx, part * w.width), mask(per_window, part))
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("place_block", 5, generate, "The gradient of maxima; see make_place_block.")
+    return vector_intrinsic("place_block", 5, generate, "The gradient of maxima; see make_place_block.", dtype)
 
 
 def _generate_sum_plane(w: Writer, x: Any, count: Any, total: Any) -> None:
     builder = w.builder
     x = w.pointer(x)
-    zeros = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.0] * _WIDTH)
-    whole = builder.sdiv(count, w.number(_WIDTH))
-    with w.counted(whole, [zeros]) as (i, (before,), following):
-        following.append(builder.fadd(before, w.load(w.at(x, builder.mul(i, w.number(_WIDTH))))))
-    done = builder.mul(whole, w.number(_WIDTH))
+    whole = builder.sdiv(count, w.number(w.width))
+    with w.counted(whole, [w.zeros]) as (i, (before,), following):
+        following.append(builder.fadd(before, w.load(w.at(x, builder.mul(i, w.number(w.width))))))
+    done = builder.mul(whole, w.number(w.width))
     rest = w.load_masked(w.at(x, done), w.first_lanes(builder.sub(count, done)))
-    builder.store(w.total(builder.fadd(following[0], rest)), w.pointer(total), align=4)
+    builder.store(w.total(builder.fadd(following[0], rest)), w.pointer(total), align=w.size)
 
 
-sum_plane = vector_intrinsic(
-    "sum_plane", 3, _generate_sum_plane, "sum_plane((x, count, total)): total[0] = sum of `count` contiguous elements."
-)
+def make_sum_plane(dtype: str) -> Any:
+    """An intrinsic sum_plane((x, count, total)): total[0] = sum of `count` contiguous elements."""
+    return vector_intrinsic("sum_plane", 3, _generate_sum_plane, "See make_sum_plane.", dtype)

@@ -6,11 +6,10 @@ Shares are made of planes, the rows of which follow one another without gaps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.store import Kernel
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 
 MOST_PAST_CACHES = 512
 """The widest planes whose gradient can be written past the caches."""
@@ -18,13 +17,14 @@ MOST_PAST_CACHES = 512
 _BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together; they stay in the nearest cache
 
 
-def _build_forward(maxima: bool) -> Callable[..., int]:
+def _build_forward(dtype: str, maxima: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block, make_max_block
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    vector, make = host_lanes().vector, make_max_block if maxima else make_average_block
-    in_row, one, two, four, eight = (make(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    element, vector = SIZES[dtype], lanes_of(dtype).vector
+    make = make_max_block if maxima else make_average_block
+    in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
 
     @kernel
     def pairs(block, part, parts):
@@ -34,7 +34,7 @@ def _build_forward(maxima: bool) -> Callable[..., int]:
         first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                x, y = w[Block.large] + 16 * f, w[Block.small] + 4 * f
+                x, y = w[Block.large] + 4 * element * f, w[Block.small] + element * f
                 place, left = w[Block.place] + f, after * windows - f
                 if columns == 8:
                     eight((x, 0, y, place, left))
@@ -46,27 +46,37 @@ def _build_forward(maxima: bool) -> Callable[..., int]:
                     one((x, 0, y, place, left))
             return 0
         for row in range(first * rows, after * rows):
-            top = w[Block.large] + 8 * row * width
-            bottom = top + 4 * width
+            top = w[Block.large] + 2 * element * row * width
+            bottom = top + element * width
             for j in range(0, columns, vector):
                 f = row * columns + j
-                in_row((top + 8 * j, bottom + 8 * j, w[Block.small] + 4 * f, w[Block.place] + f, after * windows - f))
+                in_row(
+                    (
+                        top + 2 * element * j,
+                        bottom + 2 * element * j,
+                        w[Block.small] + element * f,
+                        w[Block.place] + f,
+                        after * windows - f,
+                    )
+                )
         return 0
 
     return pairs
 
 
-def _build_backward(maxima: bool, past: bool) -> Callable[..., int]:
+def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
     """past: whether the gradient is written past the caches."""
     from atled_cpu_numba.codegen import bytes8, words
     from atled_cpu_numba.kernels.pooling.pair_blocks import make_place_block, make_spread_block
     from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.past_caches import make_buffer, move_lines, settle_lines
+    from atled_cpu_numba.kernels.shared.past_caches import make_buffer, make_move_lines, settle_lines
 
-    vector, make = host_lanes().vector, make_place_block if maxima else make_spread_block
-    in_row, one, two, four, eight = (make(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    element, vector = SIZES[dtype], lanes_of(dtype).vector
+    make = make_place_block if maxima else make_spread_block
+    in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
     # A vector of windows may reach beyond its row.
-    buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
+    buffer = make_buffer(_BUFFERED + 16 + 2 * vector, dtype)
+    move_lines = make_move_lines(dtype)
 
     @kernel
     def pairs_grad(block, part, parts):
@@ -82,8 +92,8 @@ def _build_backward(maxima: bool, past: bool) -> Callable[..., int]:
                 return PLACE_OUT_OF_RANGE
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                gy, place = w[Block.small] + 4 * f, w[Block.place] + f
-                gx, left = w[Block.large] + 16 * f, after * windows - f
+                gy, place = w[Block.small] + element * f, w[Block.place] + f
+                gx, left = w[Block.large] + 4 * element * f, after * windows - f
                 if columns == 8:
                     eight((gy, place, 0, gx, left))
                 elif columns == 4:
@@ -96,17 +106,25 @@ def _build_backward(maxima: bool, past: bool) -> Callable[..., int]:
         gx_row, last = 2 * first * rows, 2 * after * rows
         while gx_row < last:
             band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
-            target = w[Block.large] + 4 * gx_row * width
+            target = w[Block.large] + element * gx_row * width
             gx = buffer() + target % 64 if past else target
             for row in range(gx_row, gx_row + band):
                 f = row // 2 * columns
                 for j in range(0, columns, vector):
                     # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
                     left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
-                    in_row((w[Block.small] + 4 * (f + j), w[Block.place] + f + j, row % 2, gx + 8 * j, left))
-                gx += 4 * width
+                    in_row(
+                        (
+                            w[Block.small] + element * (f + j),
+                            w[Block.place] + f + j,
+                            row % 2,
+                            gx + 2 * element * j,
+                            left,
+                        )
+                    )
+                gx += element * width
             if past:
-                move_lines((gx - 4 * width * band, target, width * band))
+                move_lines((gx - element * width * band, target, width * band))
             gx_row += band
         if past:
             settle_lines((0,))
@@ -115,34 +133,38 @@ def _build_backward(maxima: bool, past: bool) -> Callable[..., int]:
     return pairs_grad
 
 
-def _build_plane_average() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.pooling.pair_blocks import sum_plane
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build_plane_average(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_sum_plane
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    element, floats, sum_plane = SIZES[dtype], Real(dtype).pointer, make_sum_plane(dtype)
 
     @kernel
     def plane_average(block, part, parts):
         w = words(block)
         size = w[Block.height] * w[Block.width]
         for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
-            y = w[Block.small] + 4 * plane
-            sum_plane((w[Block.large] + 4 * plane * size, size, y))
-            floats32(y)[0] /= size
+            y = w[Block.small] + element * plane
+            sum_plane((w[Block.large] + element * plane * size, size, y))
+            floats(y)[0] /= size
         return 0
 
     return plane_average
 
 
-def _build_plane_average_grad() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build_plane_average_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
 
     @kernel
     def plane_average_grad(block, part, parts):
         w = words(block)
         size = w[Block.height] * w[Block.width]
         for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
-            gx, value = floats32(w[Block.large] + 4 * plane * size), floats32(w[Block.small])[plane]
+            gx, value = floats(w[Block.large] + element * plane * size), floats(w[Block.small])[plane]
             value /= size
             for j in range(size):
                 gx[j] = value
@@ -151,21 +173,17 @@ def _build_plane_average_grad() -> Callable[..., int]:
     return plane_average_grad
 
 
-def _kernel(name: str, build: Callable[..., Callable[..., int]], *parameters: bool) -> Kernel:
-    return Kernel(name, partial(build, *parameters), parameters=parameters)
-
-
 PAIRS = {
-    "MaxPooling": _kernel("max_pairs", _build_forward, True),
-    "MaxPoolingGrad": _kernel("max_pairs_grad", _build_backward, True, False),
-    "AveragePooling": _kernel("average_pairs", _build_forward, False),
-    "AveragePoolingGrad": _kernel("average_pairs_grad", _build_backward, False, False),
+    "MaxPooling": kernels_by_dtype("max_pairs", _build_forward, True),
+    "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad", _build_backward, True, False),
+    "AveragePooling": kernels_by_dtype("average_pairs", _build_forward, False),
+    "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad", _build_backward, False, False),
 }
 PAIRS_PAST_CACHES = {
-    "MaxPoolingGrad": _kernel("max_pairs_grad_past", _build_backward, True, True),
-    "AveragePoolingGrad": _kernel("average_pairs_grad_past", _build_backward, False, True),
+    "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad_past", _build_backward, True, True),
+    "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad_past", _build_backward, False, True),
 }
 PLANES = {
-    "AveragePooling": Kernel("plane_average", _build_plane_average),
-    "AveragePoolingGrad": Kernel("plane_average_grad", _build_plane_average_grad),
+    "AveragePooling": kernels_by_dtype("plane_average", _build_plane_average),
+    "AveragePoolingGrad": kernels_by_dtype("plane_average_grad", _build_plane_average_grad),
 }

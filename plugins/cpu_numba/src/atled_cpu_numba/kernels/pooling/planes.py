@@ -16,7 +16,9 @@ from atled_cpu_numba.kernels.pooling import slices as slice_pooling
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
     STREAMED_BYTES,
     in_lines,
     kernels_by_dtype,
@@ -34,13 +36,14 @@ _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
-def _build_max() -> Callable[..., int]:
+def _build_max(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.window_rows import make_max_row
 
-    max_row, max_row_1, max_row_2 = make_max_row(0), make_max_row(1), make_max_row(2)
-    max_row_pairs = make_max_row(2, pairs=True)
+    element = SIZES[dtype]
+    max_row, max_row_1, max_row_2 = (make_max_row(stride, dtype) for stride in (0, 1, 2))
+    max_row_pairs = make_max_row(2, dtype, pairs=True)
 
     @kernel
     def max_pooling(block, part, parts):
@@ -50,10 +53,10 @@ def _build_max() -> Callable[..., int]:
         kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
         stride_w, pad_h, pad_w, wide = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w], w[Block.wide]
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            x = w[Block.large] + 4 * plane * height * width
+            x = w[Block.large] + element * plane * height * width
             for i in range(rows):
                 at = (plane * rows + i) * columns
-                y, place = w[Block.small] + 4 * at, w[Block.place] + (at if wide == 0 else 4 * at)
+                y, place = w[Block.small] + element * at, w[Block.place] + (at if wide == 0 else 4 * at)
                 top = i * stride_h - pad_h
                 first = max(0, top)
                 count = min(height, top + kernel_h) - first
@@ -118,13 +121,14 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
     return placed
 
 
-def _build_average() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build_average(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.window_rows import make_sum_row
 
-    sum_row, sum_row_1, sum_row_2 = make_sum_row(0), make_sum_row(1), make_sum_row(2)
-    sum_row_pairs = make_sum_row(2, pairs=True)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    sum_row, sum_row_1, sum_row_2 = (make_sum_row(stride, dtype) for stride in (0, 1, 2))
+    sum_row_pairs = make_sum_row(2, dtype, pairs=True)
 
     @kernel
     def average_pooling(block, part, parts):
@@ -136,14 +140,14 @@ def _build_average() -> Callable[..., int]:
         margin_h, margin_w = (pad_h, pad_w) if w[Block.including_pad] != 0 else (0, 0)
         factor_at = w[Block.workspace] + part * w[Block.share_bytes]
         factors_at = factor_at + 64
-        factor, factors = floats32(factor_at), floats32(factors_at)
+        factor, factors = floats(factor_at), floats(factors_at)
         for j in range(columns):
             left = j * stride_w - pad_w
             factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            x = w[Block.large] + 4 * plane * height * width
+            x = w[Block.large] + element * plane * height * width
             for i in range(rows):
-                y = w[Block.small] + 4 * (plane * rows + i) * columns
+                y = w[Block.small] + element * (plane * rows + i) * columns
                 top = i * stride_h - pad_h
                 factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
                 first = max(0, top)
@@ -161,10 +165,13 @@ def _build_average() -> Callable[..., int]:
     return average_pooling
 
 
-def _build_average_grad() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.window_rows import scale_row, spread_pairs
+def _build_average_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.window_rows import make_scale_row, make_spread_pairs
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    scale_row, spread_pairs = make_scale_row(dtype), make_spread_pairs(dtype)
 
     @kernel
     def average_pooling_grad(block, part, parts):
@@ -177,7 +184,7 @@ def _build_average_grad() -> Callable[..., int]:
         factor_at = w[Block.workspace] + part * w[Block.share_bytes]
         factors_at = factor_at + 64
         sums_at = factors_at + (w[Block.share_bytes] - 64) // 2
-        factor, factors, sums = floats32(factor_at), floats32(factors_at), floats32(sums_at)
+        factor, factors, sums = floats(factor_at), floats(factors_at), floats(sums_at)
         pairs = kernel_w == 2 and stride_w == 2 and pad_w == 0
         for j in range(columns):
             left = j * stride_w - pad_w
@@ -188,8 +195,8 @@ def _build_average_grad() -> Callable[..., int]:
                 # First the windows over this row are added up, then their sum goes to each column of the kernel.
                 first = max(0, (h + pad_h - kernel_h + stride_h) // stride_h)
                 after = min(rows, (h + pad_h) // stride_h + 1)
-                gx_at = w[Block.large] + 4 * (plane * height + h) * width
-                gx = floats32(gx_at)
+                gx_at = w[Block.large] + element * (plane * height + h) * width
+                gx = floats(gx_at)
                 if first >= after:
                     for j in range(width):
                         gx[j] = 0.0
@@ -199,7 +206,7 @@ def _build_average_grad() -> Callable[..., int]:
                     for i in range(first, after):
                         top = i * stride_h - pad_h
                         factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
-                        gy = w[Block.small] + 4 * (plane * rows + i) * columns
+                        gy = w[Block.small] + element * (plane * rows + i) * columns
                         scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
                 done = 0
                 if pairs:
@@ -225,11 +232,11 @@ def _build_average_grad() -> Callable[..., int]:
 
 
 _KERNELS = {
-    "MaxPooling": {"float32": Kernel("max_pooling", _build_max)},
+    "MaxPooling": kernels_by_dtype("max_pooling", _build_max),
     "MaxPoolingGrad": kernels_by_dtype("max_pooling_grad", partial(_build_placed, gathering=False)),
     "MaxPoolingGather": kernels_by_dtype("max_pooling_gather", partial(_build_placed, gathering=True)),
-    "AveragePooling": {"float32": Kernel("average_pooling", _build_average)},
-    "AveragePoolingGrad": {"float32": Kernel("average_pooling_grad", _build_average_grad)},
+    "AveragePooling": kernels_by_dtype("average_pooling", _build_average),
+    "AveragePoolingGrad": kernels_by_dtype("average_pooling_grad", _build_average_grad),
 }
 
 # Words of inputs and outputs.
@@ -243,8 +250,8 @@ _ARGUMENTS = {
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the floats are float32, or float64 for the ops that only move values."""
-    refused = refuse_floats(call, tuple(_KERNELS[call.spec.name]), floats=(0,))
+    """Whether the floats are float32 or float64."""
+    refused = refuse_floats(call, REALS, floats=(0,))
     if refused:
         return refused
     axes = len(call.attributes["kernel"])
@@ -293,7 +300,7 @@ def _prepare_planar(call: Call) -> Prepared:
     planes = math.prod(large.shape[: -len(axes)])
     height, width = (_ONE_ROW, *axes)[-2:]
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
-    share_bytes = 64 + 2 * in_lines(4 * small.shape[-1]) if name.startswith("Average") else 0
+    share_bytes = 64 + 2 * in_lines(large.dtype.itemsize * small.shape[-1]) if name.startswith("Average") else 0
     words = filled(
         Block,
         planes=planes,
@@ -302,7 +309,7 @@ def _prepare_planar(call: Call) -> Prepared:
         wide=int(height.kernel * width.kernel > MOST_BYTE_PLACES),
         **window_words(height, width),
     )
-    kernel, note = _special(name, height, width) if large.dtype == np.float32 else (None, "")
+    kernel, note = _special(name, large.dtype.name, height, width)
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     prepared = launch(
         kernel or _KERNELS[name][large.dtype.name],
@@ -316,17 +323,18 @@ def _prepare_planar(call: Call) -> Prepared:
     if not planes:
         return prepared
     alone = None
-    if kernel is PAIRS.get(name) and 4 * large.size >= STREAMED_BYTES and large.shape[-1] <= MOST_PAST_CACHES:
-        alone = PAIRS_PAST_CACHES.get(name)
+    is_pairs = name in PAIRS and kernel is PAIRS[name][large.dtype.name]
+    if is_pairs and large.nbytes >= STREAMED_BYTES and large.shape[-1] <= MOST_PAST_CACHES:
+        alone = PAIRS_PAST_CACHES[name][large.dtype.name] if name in PAIRS_PAST_CACHES else None
     return in_pieces(prepared, call, planes, alone=alone)
 
 
-def _special(name: str, height: Axis, width: Axis) -> tuple[Kernel | None, str]:
+def _special(name: str, dtype: str, height: Axis, width: Axis) -> tuple[Kernel | None, str]:
     """The kernel of `pairs` for windows along these axes, if there is one; the note."""
     axes = (height, width)
     if any(axis.pad for axis in axes):
         return None, ""
     if all((axis.kernel, axis.result) == (axis.source, 1) for axis in axes) and name in PLANES:
-        return PLANES[name], "whole planes"
+        return PLANES[name][dtype], "whole planes"
     tiles = all((axis.kernel, axis.stride, axis.source) == (2, 2, 2 * axis.result) for axis in axes)
-    return (PAIRS[name], "2x2 tiles") if tiles and name in PAIRS else (None, "")
+    return (PAIRS[name][dtype], "2x2 tiles") if tiles and name in PAIRS else (None, "")

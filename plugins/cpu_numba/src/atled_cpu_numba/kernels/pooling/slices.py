@@ -16,6 +16,7 @@ import numpy as np
 from atled.plugin import ArrayDesc, Call, Native, Prepared
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, window_words
 from atled_cpu_numba.kernels.pooling.slice_table import PAIR_WORDS, TARGET_WORDS, Pair, Target, pair_words, place_words
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
@@ -26,7 +27,6 @@ from atled_cpu_numba.kernels.shared.launch import (
 )
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, extents
-from atled_cpu_numba.store import Kernel
 
 MOST_BYTE_PLACES = 256  # of a window; with more, MaxPooling numbers them by int32
 _ELEMENTS_PER_US = 700.0  # a cautious rate of one core, for the number of shares
@@ -80,14 +80,16 @@ _ARGUMENTS = {
 }
 
 
-def _build_max() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import bytes8, call3, floats32, ints32, words
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+def _build_max(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import bytes8, call3, ints32, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
 
     @piece
     def compare(count, x_at, place_at, wide_source, y_at, to_at, wide, first, begin):
         """y and its places become the maximum of y and x, whose places start at `begin`, or x itself if it is first."""
-        x, y = floats32(x_at), floats32(y_at)
+        x, y = floats(x_at), floats(y_at)
         if wide_source != 0:
             places, to = ints32(place_at), ints32(to_at)
             for i in range(count):
@@ -122,7 +124,7 @@ def _build_max() -> Callable[..., int]:
         place_size, source_size = 4 if w[Block.wide] != 0 else 1, 4 if w[Block.wide_slices] != 0 else 1
         for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
             inner[w[Block.inner_large]] = (
-                w[Block.large] + 4 * plane * w[Block.slices] * w[Block.height] * w[Block.width]
+                w[Block.large] + element * plane * w[Block.slices] * w[Block.height] * w[Block.width]
             )
             code = call3(w[Block.inner], share, 0, 1)
             if code != 0:
@@ -135,10 +137,10 @@ def _build_max() -> Callable[..., int]:
                     source = w[at + Target.pairs + Pair.source + PAIR_WORDS * pair] * windows
                     compare(
                         windows,
-                        share + w[Block.pooled_at] + 4 * source,
+                        share + w[Block.pooled_at] + element * source,
                         share + w[Block.places_at] + source_size * source,
                         w[Block.wide_slices],
-                        w[Block.small] + 4 * to,
+                        w[Block.small] + element * to,
                         w[Block.place] + place_size * to,
                         w[Block.wide],
                         pair == 0,
@@ -150,21 +152,24 @@ def _build_max() -> Callable[..., int]:
     return max_slices
 
 
-def _build_average() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
+def _build_average(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+
+    real = Real(dtype)
+    element, floats, number = real.size, real.pointer, real.kind
 
     @piece
     def add_up(w, targets, source_at, target_at):
         """Slices of windows as sums of others, each divided by the pair's divisor."""
         count, at = w[Block.rows] * w[Block.columns], w[Block.table]
         for target in range(targets):
-            y = floats32(target_at + 4 * target * count)
+            y = floats(target_at + element * target * count)
             for i in range(count):
                 y[i] = 0.0
             for pair in range(w[at + Target.count]):
-                factor = np.float32(1.0) / np.float32(w[at + Target.pairs + Pair.number + PAIR_WORDS * pair])
-                x = floats32(source_at + 4 * w[at + Target.pairs + Pair.source + PAIR_WORDS * pair] * count)
+                factor = number(1.0) / number(w[at + Target.pairs + Pair.number + PAIR_WORDS * pair])
+                x = floats(source_at + element * w[at + Target.pairs + Pair.source + PAIR_WORDS * pair] * count)
                 for i in range(count):
                     y[i] += factor * x[i]
             at += TARGET_WORDS + PAIR_WORDS * w[at + Target.count]
@@ -182,9 +187,9 @@ def _build_average() -> Callable[..., int]:
             inner[w[Block.inner_workspace]] = share + w[Block.inner_workspace_at]
         for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
             inner[w[Block.inner_large]] = (
-                w[Block.large] + 4 * plane * w[Block.slices] * w[Block.height] * w[Block.width]
+                w[Block.large] + element * plane * w[Block.slices] * w[Block.height] * w[Block.width]
             )
-            small = w[Block.small] + 4 * plane * w[Block.targets] * w[Block.rows] * w[Block.columns]
+            small = w[Block.small] + element * plane * w[Block.targets] * w[Block.rows] * w[Block.columns]
             if w[Block.spreads] != 0:
                 add_up(w, w[Block.slices], small, slices)
             code = call3(w[Block.inner], share, 0, 1)
@@ -252,9 +257,9 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
     return placed_slices
 
 
-_AVERAGE = {"float32": Kernel("average_slices", _build_average)}
+_AVERAGE = kernels_by_dtype("average_slices", _build_average)
 _KERNELS = {
-    "MaxPooling": {"float32": Kernel("max_slices", _build_max)},
+    "MaxPooling": kernels_by_dtype("max_slices", _build_max),
     "MaxPoolingGrad": kernels_by_dtype("max_slices_grad", partial(_build_placed, gathering=False)),
     "MaxPoolingGather": kernels_by_dtype("max_slices_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": _AVERAGE,
@@ -292,8 +297,10 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
             inner = prepare_planar(_planar_call(call, sources, planar))
         assert inner.native is not None
         table = pair_words(name, leading, including_pad=call.attributes.get("including_pad", False))
-        pieces = {"inner_workspace_at": inner.workspace, "pooled_at": 4 * sources * windows}
-        starts = piece_starts(8 * len(inner.native.block), {**pieces, "places_at": 4 * sources * windows})
+        pieces = {"inner_workspace_at": inner.workspace, "pooled_at": large.dtype.itemsize * sources * windows}
+        starts = piece_starts(
+            8 * len(inner.native.block), {**pieces, "places_at": large.dtype.itemsize * sources * windows}
+        )
         words = _with_inner(name, inner.native, table, {**sizes, **starts})
         share_bytes, owner = starts["share_bytes"], inner.native.owner
         note += f": {inner.note}" if inner.note else ""
@@ -317,8 +324,9 @@ def _planar_call(call: Call, slices: int, planar: Sequence[Axis]) -> Call:
     attributes = dict(call.attributes)
     for field in ("kernel", "stride", "pad"):
         attributes[field] = tuple(getattr(axis, field) for axis in planar)
-    large = ArrayDesc((slices, *(axis.source for axis in planar)))
-    small = ArrayDesc((slices, *(axis.result for axis in planar)))
+    dtype = call.outputs[0].dtype
+    large = ArrayDesc((slices, *(axis.source for axis in planar)), dtype)
+    small = ArrayDesc((slices, *(axis.result for axis in planar)), dtype)
     if call.spec.name.endswith("Grad"):
         attributes["shape"] = large.shape[1:]
         return Call(call.spec, (small,), (large,), attributes)

@@ -11,9 +11,16 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, in_lines, is_undivided, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import (
+    SHARE_US,
+    fitting_shares,
+    in_lines,
+    is_undivided,
+    kernels_by_dtype,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _MOST_RUNS = 8
 
@@ -44,9 +51,11 @@ class Block:
 _HEADER = size_of(Block)
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import add_atomically, call3, floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import add_atomically, call3, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
 
     @kernel
     def image_runs(block, part, parts):
@@ -63,16 +72,16 @@ def _build() -> Callable[..., int]:
                 inner[i] = given[i]
             inner[w[Block.first]] += first * w[Block.first_bytes]
             inner[w[Block.second]] += first * w[Block.second_bytes]
-            inner[w[Block.result]] = w[Block.y] if run == 0 else sums + 4 * (run - 1) * size
+            inner[w[Block.result]] = w[Block.y] if run == 0 else sums + element * (run - 1) * size
             inner[w[Block.inner_workspace]] = own + 8 * count
             inner[w[Block.inner_images]] = after - first
             code |= call3(w[Block.kernel], own, 0, 1)
         if add_atomically(block + 8 * Block.done, 1) + 1 < parts:
             return code
         w[Block.done] = 0
-        y = floats32(w[Block.y])
+        y = floats(w[Block.y])
         for run in range(runs - 1):
-            x = floats32(sums + 4 * run * size)
+            x = floats(sums + element * run * size)
             for i in range(size):
                 y[i] += x[i]
         return code
@@ -80,18 +89,26 @@ def _build() -> Callable[..., int]:
     return image_runs
 
 
-IMAGE_RUNS = Kernel("image_runs", _build)
+IMAGE_RUNS = kernels_by_dtype("image_runs", _build)
 
 
 def in_runs(
-    prepared: Prepared, *, images: int, images_word: int, image_bytes: tuple[int, int], size: int, work_us: float
+    prepared: Prepared,
+    *,
+    images: int,
+    images_word: int,
+    image_bytes: tuple[int, int],
+    size: int,
+    work_us: float,
+    dtype: str = "float32",
 ) -> Prepared:
     """A gradient of a weight that would run in one share, divided by its images if that is worth it; else as it is.
 
     Within the shares of another kernel it stays as it is: their number decides how long it takes.
 
-    prepared: a call of two inputs with images first, one float32 result of `size` elements and a workspace.
+    prepared: a call of two inputs with images first, one result of `size` elements and a workspace.
     images_word: of its block.  image_bytes: of an image of each input.  work_us: its time on one core.
+    dtype: of the result.
     """
     native = prepared.native
     assert native is not None
@@ -99,7 +116,7 @@ def in_runs(
     if native.parts > 1 or runs < 2 or is_undivided():
         return prepared
     first, second, result, workspace = native.arguments
-    sums_bytes = in_lines(4 * size * (runs - 1))
+    sums_bytes = in_lines(SIZES[dtype] * size * (runs - 1))
     count = -(-len(native.block) // 8) * 8  # a whole line, since the kernel's workspace follows
     share_bytes = in_lines(8 * count + prepared.workspace)
     parts = fitting_shares(share_count(work_us, runs), share_bytes)
@@ -124,11 +141,11 @@ def in_runs(
     )
     return Prepared(
         native=Native(
-            IMAGE_RUNS.address(),
+            IMAGE_RUNS[dtype].address(),
             np.concatenate([np.array(header, np.int64), inner]),
             (_HEADER + first, _HEADER + second, Block.y, Block.workspace),
             parts=parts,
-            owner=(IMAGE_RUNS, native.owner),
+            owner=(IMAGE_RUNS[dtype], native.owner),
         ),
         workspace=sums_bytes + share_bytes * parts,
         note=f"{prepared.note}, in {runs} runs of images",

@@ -13,58 +13,54 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.vectors import vector_intrinsic
 
-_WIDTH = host_lanes().vector
-_LINE = 16  # elements
+_LINE = 64  # bytes
 
 
 def _generate_move(w, source, target, count):
     builder = w.builder
-    at, after = target, builder.add(target, builder.mul(count, w.number(4)))
-    mask = w.number(-4 * _LINE)
-    first = builder.and_(builder.add(target, w.number(4 * _LINE - 1)), mask)
+    at, after = target, builder.add(target, builder.mul(count, w.number(w.size)))
+    mask = w.number(-_LINE)
+    first = builder.and_(builder.add(target, w.number(_LINE - 1)), mask)
     first = builder.select(builder.icmp_signed("<", first, after), first, after)
     end = builder.and_(after, mask)
     end = builder.select(builder.icmp_signed("<", end, first), first, end)
     ahead = builder.sub(source, target)
 
     def copy_rest(begin, stop):
-        size = builder.sdiv(builder.sub(stop, begin), w.number(4))
+        size = builder.sdiv(builder.sub(stop, begin), w.number(w.size))
         x, y = w.pointer(builder.add(begin, ahead)), w.pointer(begin)
         with w.counted(size, []) as (i, _, _following):
-            builder.store(builder.load(w.at(x, i), typ=ir.FloatType()), w.at(y, i))
+            builder.store(w.load_one(w.at(x, i)), w.at(y, i))
 
     copy_rest(at, first)
     x, y = w.pointer(builder.add(first, ahead)), w.pointer(first)
-    with w.counted(builder.sdiv(builder.sub(end, first), w.number(4 * _LINE)), []) as (i, _, _following):
-        line = builder.mul(i, w.number(_LINE))
-        for part in range(0, _LINE, _WIDTH):
+    with w.counted(builder.sdiv(builder.sub(end, first), w.number(_LINE)), []) as (i, _, _following):
+        line = builder.mul(i, w.number(_LINE // w.size))
+        for part in range(0, _LINE // w.size, w.width):
             place = builder.add(line, w.number(part))
             w.stream(w.load(w.at(x, place)), w.at(y, place))
     copy_rest(end, after)
 
 
-move_lines = vector_intrinsic(
-    "move_lines",
-    3,
-    _generate_move,
-    """move_lines((source, target, count)): `count` float32, past the caches where they fill lines of the target.
+def make_move_lines(dtype: str) -> Any:
+    """An intrinsic move_lines((source, target, count)): elements, past the caches where they fill lines of the target.
 
     source: as far behind the start of a line as `target`, for speed.
-    """,
-)
+    """
+    return vector_intrinsic("move_lines", 3, _generate_move, "See make_move_lines.", dtype)
 
 
-def make_buffer(count: int) -> Any:
-    """An intrinsic buffer() -> address of `count` float32 on the stack, the same ones each time, on a line's start."""
+def make_buffer(count: int, dtype: str) -> Any:
+    """An intrinsic buffer() -> address of `count` floats on the stack, the same ones each time, on a line's start."""
 
     def buffer(typing_context):
         def generate(context, builder, signature, arguments):
             with builder.goto_entry_block():  # numba's own way would fill it with zeros
-                memory = builder.alloca(ir.ArrayType(ir.FloatType(), count))
-            memory.align = 4 * _LINE
+                memory = builder.alloca(ir.ArrayType(ir.IntType(8), SIZES[dtype] * count))
+            memory.align = _LINE
             return builder.ptrtoint(memory, ir.IntType(64))
 
         return types.int64(), generate

@@ -10,17 +10,11 @@ and infinity.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from llvmlite import ir
-
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
-
-_WIDTH = host_lanes().vector
-_VECTOR = ir.VectorType(ir.FloatType(), _WIDTH)
-_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
 
 # Weights that were packed in an earlier run come from memory: the processor by itself stops at the end of each page.
 _ROWS_AHEAD = 24
@@ -42,11 +36,11 @@ class _Sums:
         return self.w.builder.fsub(a, b)
 
     def scale(self, factor: float, a: Any) -> Any:
-        return self.w.builder.fmul(ir.Constant(_VECTOR, [factor] * _WIDTH), a)
+        return self.w.builder.fmul(self.w.constant(factor), a)
 
     def scale_add(self, factor: float, a: Any, b: Any) -> Any:
         """factor * a + b."""
-        return self.w.multiply_add(ir.Constant(_VECTOR, [factor] * _WIDTH), a, b)
+        return self.w.multiply_add(self.w.constant(factor), a, b)
 
 
 def _input_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
@@ -119,6 +113,10 @@ def _load_square(w, side, source, row, column):
 
 
 def _generate_input_tile(w, source, row, column, target, step):
+    """B' d B of a vector of channels or images.
+
+    source: 6 rows, `row` apart, of 6 vectors, `column` apart.  target: 36 vectors, `step` apart.
+    """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     square = _load_square(w, SIDE, source, row, column)
@@ -127,25 +125,11 @@ def _generate_input_tile(w, source, row, column, target, step):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
-apart_input_tile = vector_intrinsic(
-    "apart_input_tile",
-    5,
-    _generate_input_tile,
-    """apart_input_tile((source, row, column, target, step)): B' d B of a vector of channels or images.
-
-    source: 6 rows, `row` apart, of 6 vectors, `column` apart.  target: 36 vectors, `step` apart.
-    """,
-)
-
-input_tile = vector_intrinsic(
-    "input_tile",
-    4,
-    lambda w, source, row, target, step: _generate_input_tile(w, source, row, w.number(_WIDTH), target, step),
-    """input_tile((source, row, target, step)): `apart_input_tile` of rows of vectors side by side.""",
-)
-
-
 def _generate_weight_tile(w, source, tap, target, step):
+    """G g G' of a vector of maps.
+
+    source: 9 vectors, `tap` apart, which may be negative.  target: 36 vectors, `step` apart.
+    """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(9)]
@@ -154,18 +138,12 @@ def _generate_weight_tile(w, source, tap, target, step):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
-weight_tile = vector_intrinsic(
-    "weight_tile",
-    4,
-    _generate_weight_tile,
-    """weight_tile((source, tap, target, step)): G g G' of a vector of maps.
-
-    source: 9 vectors, `tap` apart, which may be negative.  target: 36 vectors, `step` apart.
-    """,
-)
-
-
 def _generate_output_tile(w, source, step, target, row, column, bias):
+    """A' m A + bias of a vector of maps or images.
+
+    source: 36 vectors, `step` apart.  target: 4 rows, `row` apart, of 4 vectors, `column` apart; stores ascend by row,
+    so that rows may overlap.  bias: a vector.
+    """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
@@ -177,100 +155,96 @@ def _generate_output_tile(w, source, step, target, row, column, bias):
             w.store(builder.fadd(value, increment), w.at(start, builder.mul(column, w.number(j))))
 
 
-apart_output_tile = vector_intrinsic(
-    "apart_output_tile",
-    6,
-    _generate_output_tile,
-    """apart_output_tile((source, step, target, row, column, bias)): A' m A + bias of a vector of maps or images.
-
-    source: 36 vectors, `step` apart.  target: 4 rows, `row` apart, of 4 vectors, `column` apart; stores ascend by row,
-    so that rows may overlap.  bias: a vector.
-    """,
-)
-
-output_tile = vector_intrinsic(
-    "output_tile",
-    5,
-    lambda w, source, step, target, row, bias: _generate_output_tile(
-        w, source, step, target, row, w.number(_WIDTH), bias
-    ),
-    """output_tile((source, step, target, row, bias)): `apart_output_tile` of rows of vectors side by side.""",
-)
-
-
 def _generate_gradient_tile(w, source, row, target, step):
+    """A gy A' of a vector of maps.
+
+    source: 4 rows, `row` apart, of 4 vectors.  target: 36 vectors, `step` apart.
+    """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    square = _load_square(w, STEP, source, row, w.number(_WIDTH))
+    square = _load_square(w, STEP, source, row, w.number(w.width))
     for i, line in enumerate(_both_ways(_Sums(w), _gradient_line, square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
-gradient_tile = vector_intrinsic(
-    "gradient_tile",
-    4,
-    _generate_gradient_tile,
-    """gradient_tile((source, row, target, step)): A gy A' of a vector of maps.
-
-    source: 4 rows, `row` apart, of 4 vectors.  target: 36 vectors, `step` apart.
-    """,
-)
-
-
 def _generate_weight_gradient_tile(w, source, step, target):
+    """G' m G of a vector of maps.
+
+    source: 36 vectors, `step` apart.  target: 9 vectors.
+    """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
     square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
     for i, line in enumerate(_both_ways(_Sums(w), _weight_gradient_line, square)):
         for j, value in enumerate(line):
-            w.store(value, w.at(target, (3 * i + j) * _WIDTH))
-
-
-weight_gradient_tile = vector_intrinsic(
-    "weight_gradient_tile",
-    3,
-    _generate_weight_gradient_tile,
-    """weight_gradient_tile((source, step, target)): G' m G of a vector of maps.
-
-    source: 36 vectors, `step` apart.  target: 9 vectors.
-    """,
-)
+            w.store(value, w.at(target, (3 * i + j) * w.width))
 
 
 def _generate_store_transposed(w, source, count, target, target_row, maps):
+    """From vectors of maps to rows of positions.
+
+    source: a vector for each position; as many as a vector has lanes are read.  target: `maps` rows, `target_row`
+    apart, of `count` elements; both at least 1, and no more of them than lanes.
+    """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    rows = [w.load(w.at(source, i * _WIDTH)) for i in range(_WIDTH)]
+    rows = [w.load(w.at(source, i * w.width)) for i in range(w.width)]
     transpose_registers(w, rows)
     whole = builder.and_(
-        builder.icmp_signed(">=", count, w.number(_WIDTH)), builder.icmp_signed(">=", maps, w.number(_WIDTH))
+        builder.icmp_signed(">=", count, w.number(w.width)), builder.icmp_signed(">=", maps, w.number(w.width))
     )
     with builder.if_else(whole) as (then, otherwise):
         with then:
-            for c in range(_WIDTH):
+            for c in range(w.width):
                 w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
         with otherwise:
             mask = w.first_lanes(count)
-            for c in range(_WIDTH):
+            for c in range(w.width):
                 with builder.if_then(builder.icmp_signed("<", w.number(c), maps)):
                     w.store_masked(rows[c], w.at(target, builder.mul(target_row, w.number(c))), mask)
 
 
-store_transposed = vector_intrinsic(
-    "store_transposed",
-    5,
-    _generate_store_transposed,
-    """store_transposed((source, count, target, target_row, maps)): from vectors of maps to rows of positions.
+class Tiles(NamedTuple):
+    """The intrinsics for one dtype; what they do and take, the functions say that write them."""
 
-    source: a vector for each position; as many as a vector has lanes are read.  target: `maps` rows, `target_row`
-    apart, of `count` elements; both at least 1, and no more of them than lanes.
-    """,
-)
+    apart_input: Any  # ((source, row, column, target, step))
+    input: Any  # ((source, row, target, step)): of rows of vectors side by side
+    weight: Any  # ((source, tap, target, step))
+    apart_output: Any  # ((source, step, target, row, column, bias))
+    output: Any  # ((source, step, target, row, bias)): of rows of vectors side by side
+    gradient: Any  # ((source, row, target, step))
+    weight_gradient: Any  # ((source, step, target))
+    store_transposed: Any  # ((source, count, target, target_row, maps))
 
 
-def make_panel_tile(rows: int, vectors: int, columns: int) -> Any:
+@functools.cache
+def tiles_of(dtype: str) -> Tiles:
+    """Those of "float32" or "float64"."""
+
+    def intrinsic(name: str, count: int, generate: Callable[..., None]) -> Any:
+        return vector_intrinsic(name, count, generate, "See the function that writes it.", dtype)
+
+    def input_tile(w, source, row, target, step):
+        _generate_input_tile(w, source, row, w.number(w.width), target, step)
+
+    def output_tile(w, source, step, target, row, bias):
+        _generate_output_tile(w, source, step, target, row, w.number(w.width), bias)
+
+    return Tiles(
+        intrinsic("apart_input_tile", 5, _generate_input_tile),
+        intrinsic("input_tile", 4, input_tile),
+        intrinsic("weight_tile", 4, _generate_weight_tile),
+        intrinsic("apart_output_tile", 6, _generate_output_tile),
+        intrinsic("output_tile", 5, output_tile),
+        intrinsic("gradient_tile", 4, _generate_gradient_tile),
+        intrinsic("weight_gradient_tile", 3, _generate_weight_gradient_tile),
+        intrinsic("store_transposed", 5, _generate_store_transposed),
+    )
+
+
+def make_panel_tile(rows: int, vectors: int, columns: int, dtype: str = "float32") -> Any:
     """An intrinsic that computes one whole tile of C = A B in registers, all sums over k in order.
 
     tile((k, a, a_panel, b, c, c_row)):
@@ -281,29 +255,29 @@ def make_panel_tile(rows: int, vectors: int, columns: int) -> Any:
     def generate(w, k, a, a_panel, b, c, c_row):
         builder = w.builder
         a, b, c = (w.pointer(address) for address in (a, b, c))
-        panels = builder.sdiv(builder.add(k, w.number(_WIDTH - 1)), w.number(_WIDTH))
-        with w.counted(panels, [_ZEROS] * (rows * vectors) + [b, a]) as (panel, outer, outer_next):
-            left = builder.sub(k, builder.mul(panel, w.number(_WIDTH)))
-            left = builder.select(builder.icmp_signed("<", left, w.number(_WIDTH)), left, w.number(_WIDTH))
+        panels = builder.sdiv(builder.add(k, w.number(w.width - 1)), w.number(w.width))
+        with w.counted(panels, [w.zeros] * (rows * vectors) + [b, a]) as (panel, outer, outer_next):
+            left = builder.sub(k, builder.mul(panel, w.number(w.width)))
+            left = builder.select(builder.icmp_signed("<", left, w.number(w.width)), left, w.number(w.width))
             with w.counted(left, outer[:-1]) as (i, phis, following):
-                b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+                b_vectors = [w.load(w.at(phis[-1], j * w.width)) for j in range(vectors)]
                 for j in range(vectors):
-                    w.prefetch(w.at(phis[-1], _ROWS_AHEAD * columns + j * _WIDTH))
+                    w.prefetch(w.at(phis[-1], _ROWS_AHEAD * columns + j * w.width))
                 a_now = w.at(outer[-1], i)
                 for r in range(rows):
-                    value = w.splat(builder.load(w.at(a_now, r * _WIDTH), typ=ir.FloatType()))
+                    value = w.splat(w.load_one(w.at(a_now, r * w.width)))
                     following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
                 following.append(w.at(phis[-1], columns))
             outer_next += [*following, w.at(outer[-1], a_panel)]
         for r in range(rows):
             place = w.at(c, builder.mul(c_row, w.number(r)))
             for j in range(vectors):
-                w.store(outer_next[r * vectors + j], w.at(place, j * _WIDTH))
+                w.store(outer_next[r * vectors + j], w.at(place, j * w.width))
 
-    return vector_intrinsic("panel_tile", 6, generate, "One tile of a product; see make_panel_tile.")
+    return vector_intrinsic("panel_tile", 6, generate, "One tile of a product; see make_panel_tile.", dtype)
 
 
-def make_outer_tile(rows: int, vectors: int, columns: int) -> Any:
+def make_outer_tile(rows: int, vectors: int, columns: int, dtype: str = "float32") -> Any:
     """An intrinsic that computes one whole tile of C = A' B, or adds it to C, all sums over k in order.
 
     tile((k, a, a_row, b, c, accumulate)):
@@ -314,19 +288,19 @@ def make_outer_tile(rows: int, vectors: int, columns: int) -> Any:
     def generate(w, k, a, a_row, b, c, accumulate):
         builder = w.builder
         a, b, c = (w.pointer(address) for address in (a, b, c))
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [a, b]) as (_, phis, following):
-            b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+        with w.counted(k, [w.zeros] * (rows * vectors) + [a, b]) as (_, phis, following):
+            b_vectors = [w.load(w.at(phis[-1], j * w.width)) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(phis[-2], r), typ=ir.FloatType()))
+                value = w.splat(w.load_one(w.at(phis[-2], r)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [w.at(phis[-2], a_row), w.at(phis[-1], columns)]
         with builder.if_else(builder.icmp_signed("!=", accumulate, w.number(0))) as (then, otherwise):
             with then:
                 for i in range(rows * vectors):
-                    place = w.at(c, i // vectors * columns + i % vectors * _WIDTH)
+                    place = w.at(c, i // vectors * columns + i % vectors * w.width)
                     w.store(builder.fadd(following[i], w.load(place)), place)
             with otherwise:
                 for i in range(rows * vectors):
-                    w.store(following[i], w.at(c, i // vectors * columns + i % vectors * _WIDTH))
+                    w.store(following[i], w.at(c, i // vectors * columns + i % vectors * w.width))
 
-    return vector_intrinsic("outer_tile", 6, generate, "One tile of a product; see make_outer_tile.")
+    return vector_intrinsic("outer_tile", 6, generate, "One tile of a product; see make_outer_tile.", dtype)

@@ -1,11 +1,11 @@
-"""Convolution with 3 x 3 kernels and stride 1 by Winograd's F(4x4, 3x3), in float32: a quarter of the multiplications.
+"""Convolution with 3 x 3 kernels and stride 1 by Winograd's F(4x4, 3x3): a quarter of the multiplications.
 
 Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are transformed with channels and maps in the
 lanes, see `blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
 
-The results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5 instead of
-5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Equal
-inputs give equal bits. An error is in proportion to the largest element of its tile, whose 6 x 6 elements may lie
+In float32 the results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5
+instead of 5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Equal inputs give
+equal bits. An error is in proportion to the largest element of its tile, whose 6 x 6 elements may lie
 outside the window of a result: an outlier spoils up to 16 results around, an infinity makes them NaN. Contexts with
 `local_errors=True` or `deterministic=True` have everything computed directly, and so has all work after `ENABLED =
 False` was set.
@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
+    kernels_by_dtype,
     launch,
     optional_words,
     piece_starts,
@@ -29,7 +30,6 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
 from atled_cpu_numba.kernels.winograd.transformed_weights import TRANSFORM_WEIGHTS, Transform, weights_transformed
-from atled_cpu_numba.store import Kernel
 
 # False: for work that wants the accuracy of direct sums everywhere.
 ENABLED = True
@@ -42,7 +42,9 @@ _LEAST_TILES = 12  # below, transforming the weights does
 _MOST_WASTE = 1.8  # results computed per result wanted: tiles reach beyond the borders
 _MOST_TILES_IN_A_ROW = 96
 
-_BLOCK_BYTES = 640 << 10  # of transformed tiles and products at once, most of a level-2 cache
+# Of transformed tiles and products at once: most of a level-2 cache; in double, what half as many tiles save there
+# takes reading the weights twice as often.
+_BLOCK_BYTES = {"float32": 640 << 10, "float64": 1 << 20}
 _MAPS_AT_ONCE = 128
 _FLOPS_PER_US = 90e3  # a cautious rate of one core, transformations included, for the number of shares
 
@@ -107,6 +109,7 @@ class Problem(NamedTuple):
     weight_map: int
     weight_channel: int
     turned: bool
+    dtype: str = "float32"
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -138,28 +141,26 @@ def suits(problem: Problem) -> bool:
         and 16 * rows * columns <= _MOST_WASTE * wanted
         and columns <= _MOST_TILES_IN_A_ROW
         and min(problem.pad) >= 0
-        and math.prod(problem.source) >= host_lanes().vector
+        and math.prod(problem.source) >= lanes_of(problem.dtype).vector
     )
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.winograd.blocks import (
-        input_tile,
-        make_panel_tile,
-        output_tile,
-        store_transposed,
-    )
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.winograd.blocks import make_panel_tile, tiles_of
 
-    lanes = host_lanes()
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    made = tiles_of(dtype)
+    input_tile, output_tile, store_transposed = made.input, made.output, made.store_transposed
+    lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     vectors = tile_columns // vector
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
-    full = make_panel_tile(tile_rows, vectors, tile_columns)
-    lower = make_panel_tile(two_thirds, vectors, tile_columns)
-    lowest = make_panel_tile(third, vectors, tile_columns)
-    slim = make_panel_tile(tile_rows, 1, tile_columns)
+    full = make_panel_tile(tile_rows, vectors, tile_columns, dtype)
+    lower = make_panel_tile(two_thirds, vectors, tile_columns, dtype)
+    lowest = make_panel_tile(third, vectors, tile_columns, dtype)
+    slim = make_panel_tile(tile_rows, 1, tile_columns, dtype)
 
     @piece
     def multiply(channels, tiles, maps, v, v_panel, v_step, u, u_step, m, m_row, m_step):
@@ -169,7 +170,7 @@ def _build() -> Callable[..., int]:
             for first in range(0, maps, tile_columns):
                 for r in range(0, tiles, tile_rows):
                     left = tiles - r
-                    a, to = v + 4 * r * vector, c + 4 * r * m_row
+                    a, to = v + element * r * vector, c + element * r * m_row
                     if maps - first <= vector:
                         slim((channels, a, v_panel, b, to, m_row))
                     elif left > two_thirds:
@@ -178,24 +179,24 @@ def _build() -> Callable[..., int]:
                         lower((channels, a, v_panel, b, to, m_row))
                     else:
                         lowest((channels, a, v_panel, b, to, m_row))
-                b += 4 * 36 * u_step
-                c += 4 * tile_columns
-            v += 4 * v_step
-            u += 4 * u_step
-            m += 4 * m_step
+                b += element * 36 * u_step
+                c += element * tile_columns
+            v += element * v_step
+            u += element * u_step
+            m += element * m_step
 
     @piece
     def deliver(w, image, first_map, maps, first_row, rows, results):
         """Results of `rows` rows of tiles, a vector of maps wide, to y."""
         height, width = w[Block.result_height], w[Block.result_width]
         count = min(4 * rows, height - 4 * first_row) * width
-        target = w[Block.y] + 4 * (((image * w[Block.maps] + first_map) * height + 4 * first_row) * width)
+        target = w[Block.y] + element * (((image * w[Block.maps] + first_map) * height + 4 * first_row) * width)
         for p in range((count + vector - 1) // vector):
             here = max(0, min(p * vector, count - vector))
-            source = results + 4 * vector * here
-            store_transposed((source, min(vector, count), target + 4 * here, height * width, maps))
+            source = results + element * vector * here
+            store_transposed((source, min(vector, count), target + element * here, height * width, maps))
         if w[Block.after] != 0:
-            start = (target - w[Block.y]) // 4
+            start = (target - w[Block.y]) // element
             for _ in range(maps):
                 call3(w[Block.after], w[Block.after_block], start, start + count)
                 start += height * width
@@ -222,12 +223,12 @@ def _build() -> Callable[..., int]:
         else:
             b0, b1 = b1 * part // parts, b1 * (part + 1) // parts
         if w[Block.maps_shared] != 0:  # each share fills its part of one array, however many shares there are
-            u = w[Block.workspace] + 4 * 36 * u_step * (m0 // tile_columns)
+            u = w[Block.workspace] + element * 36 * u_step * (m0 // tile_columns)
         if m0 >= m1 or b0 >= b1:
             return 0
         panels = (m1 - m0 + tile_columns - 1) // tile_columns
         if w[Block.transformed] != 0:
-            u = w[Block.transformed] + 4 * 36 * u_step * (m0 // tile_columns)
+            u = w[Block.transformed] + element * 36 * u_step * (m0 // tile_columns)
         else:
             weight, weight_map, weight_channel = w[Block.weight], w[Block.weight_map], w[Block.weight_channel]
             first_tap, tap_step, weight_size = w[Block.first_tap], w[Block.tap_step], w[Block.weight_size]
@@ -236,9 +237,9 @@ def _build() -> Callable[..., int]:
             q[Transform.weight_map], q[Transform.weight_channel] = weight_map, weight_channel
             q[Transform.first_tap], q[Transform.tap_step], q[Transform.weight_size] = first_tap, tap_step, weight_size
             call3(w[Block.transform], inner, 0, 1)
-        bias = floats32(bias_at)
+        bias = floats(bias_at)
         for i in range(panels * tile_columns):
-            bias[i] = floats32(w[Block.bias])[m0 + i] if w[Block.bias] != 0 and m0 + i < m1 else 0.0
+            bias[i] = floats(w[Block.bias])[m0 + i] if w[Block.bias] != 0 and m0 + i < m1 else 0.0
         tiles_at_once = (lines_at_once * tiles_in_line + tile_rows - 1) // tile_rows * tile_rows
         v_panel, m_row = tiles_at_once * vector, w[Block.maps_at_once]
         v_step = v_panel * ((channels + vector - 1) // vector) + vector
@@ -247,14 +248,14 @@ def _build() -> Callable[..., int]:
         for b in range(b0, b1):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
             for channel in range(0, channels, vector):
-                line, to = first, v + 4 * channel // vector * v_panel
+                line, to = first, v + element * channel // vector * v_panel
                 while line < after:
                     image = line // tile_lines
                     row = line - image * tile_lines
                     rows = min(tile_lines - row, after - line)
                     line += rows
                     size = w[Block.height] * w[Block.width]
-                    x = w[Block.x] + 4 * (image * channels + channel) * size
+                    x = w[Block.x] + element * (image * channels + channel) * size
                     q[CollectRows.source], q[CollectRows.known] = x, min(vector, channels - channel)
                     height, source_width, top = w[Block.height], w[Block.width], 4 * row - w[Block.pad_h]
                     wanted = 4 * rows + 2
@@ -264,11 +265,11 @@ def _build() -> Callable[..., int]:
                     q[CollectRows.flat], q[CollectRows.padded] = flat, padded
                     call3(w[Block.collect_rows], inner, 0, 1)
                     for i in range(rows):
-                        at = padded + 16 * i * row_length
+                        at = padded + 4 * element * i * row_length
                         for _ in range(tiles_in_line):
                             input_tile((at, row_length, to, v_step))
-                            at += 16 * vector
-                            to += 4 * vector
+                            at += 4 * element * vector
+                            to += element * vector
             tiles = (after - first) * tiles_in_line
             for chunk in range((panels * tile_columns + m_row - 1) // m_row):
                 k0 = chunk * m_row
@@ -280,14 +281,14 @@ def _build() -> Callable[..., int]:
                     v,
                     v_panel,
                     v_step,
-                    u + 4 * 36 * u_step * (k0 // tile_columns),
+                    u + element * 36 * u_step * (k0 // tile_columns),
                     u_step,
                     m,
                     m_row,
                     m_step,
                 )
                 for k in range(0, taken, vector):
-                    line, at = first, m + 4 * k
+                    line, at = first, m + element * k
                     while line < after:
                         image = line // tile_lines
                         row = line - image * tile_lines
@@ -296,10 +297,10 @@ def _build() -> Callable[..., int]:
                         for i in range(rows):
                             # From right to left: what reaches beyond a row is replaced by the beginning of the next.
                             for j in range(tiles_in_line - 1, -1, -1):
-                                to = results + 16 * vector * (i * width + j)
-                                source = at + 4 * (i * tiles_in_line + j) * m_row
-                                output_tile((source, m_step, to, vector * width, bias_at + 4 * (k0 + k)))
-                        at += 4 * rows * tiles_in_line * m_row
+                                to = results + 4 * element * vector * (i * width + j)
+                                source = at + element * (i * tiles_in_line + j) * m_row
+                                output_tile((source, m_step, to, vector * width, bias_at + element * (k0 + k)))
+                        at += element * rows * tiles_in_line * m_row
                         left = min(vector, m1 - m0 - k0 - k)
                         deliver(w, image, m0 + k0 + k, left, row, rows, results)
         return 0
@@ -307,7 +308,7 @@ def _build() -> Callable[..., int]:
     return winograd
 
 
-WINOGRAD = Kernel("winograd", _build)
+WINOGRAD = kernels_by_dtype("winograd", _build)
 
 
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
@@ -336,17 +337,17 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         tap_step=-1 if problem.turned else 1,
         maps_at_once=plan.maps_at_once,
         weight_size=weight_size,
-        collect_rows=COLLECT_ROWS.address(),
-        transform=TRANSFORM_WEIGHTS.address(),
+        collect_rows=COLLECT_ROWS[problem.dtype].address(),
+        transform=TRANSFORM_WEIGHTS[problem.dtype].address(),
         **starts,
     )
     strides = problem.weight_map, problem.weight_channel
     transformed = weights_transformed(
-        Block.transformed, problem.channels, problem.maps, strides, weight_size, turned=problem.turned
+        Block.transformed, problem.channels, problem.maps, strides, weight_size, problem.dtype, turned=problem.turned
     )
     biased = optional_words(Block.bias, biases)
     return launch(
-        WINOGRAD,
+        WINOGRAD[problem.dtype],
         words,
         (Block.x, Block.weight, *biased, Block.y, Block.workspace),
         parts=parts,
@@ -372,12 +373,14 @@ class _Plan(NamedTuple):
 
 
 def _plan(problem: Problem) -> _Plan:
-    lanes, (rows, columns) = host_lanes(), problem.tiles
+    lanes, (rows, columns) = lanes_of(problem.dtype), problem.tiles
     width = -(-problem.maps // lanes.columns) * lanes.columns
     depth = -(-problem.channels // lanes.vector) * lanes.vector
     maps_at_once = min(width, _MAPS_AT_ONCE)
     lines = problem.images * rows
-    at_once = _lines_at_once(columns, lines, _BLOCK_BYTES // (4 * 36 * (depth + maps_at_once)))
+    at_once = _lines_at_once(
+        columns, lines, _BLOCK_BYTES[problem.dtype] // (SIZES[problem.dtype] * 36 * (depth + maps_at_once))
+    )
     return _Plan(width, depth, at_once, maps_at_once, by_maps=problem.maps > lines * columns)
 
 
@@ -385,14 +388,16 @@ def _share_count(problem: Problem, plan: _Plan) -> int:
     rows, columns = problem.tiles
     lines = problem.images * rows
     work_us = 2.0 * 36 * lines * columns * plan.depth * plan.width / _FLOPS_PER_US / 2.25
-    parts = share_count(work_us, plan.width // host_lanes().columns if plan.by_maps else -(-lines // plan.at_once))
+    parts = share_count(
+        work_us, plan.width // lanes_of(problem.dtype).columns if plan.by_maps else -(-lines // plan.at_once)
+    )
     # Unless shares are made of maps, each transforms all weights.
     return parts if plan.by_maps else max(1, min(parts, lines * columns // 24))
 
 
 def _starts(problem: Problem, plan: _Plan) -> dict[str, int]:
     """Words of the block: where the pieces of a share's workspace begin, and how many bytes the workspace takes."""
-    lanes, (rows, columns) = host_lanes(), problem.tiles
+    lanes, (rows, columns) = lanes_of(problem.dtype), problem.tiles
     tiles = -(-plan.at_once * columns // lanes.rows) * lanes.rows
     together = min(plan.at_once, rows)  # rows of tiles in one image
     transformed = 36 * (problem.channels * lanes.columns + lanes.vector) * (plan.width // lanes.columns)
@@ -407,8 +412,8 @@ def _starts(problem: Problem, plan: _Plan) -> dict[str, int]:
         "padded_start": lanes.vector * (4 * together + 2) * (4 * columns + 2),
         "results_start": lanes.vector * ((4 * together + 1) * problem.result[1] + 4 * columns + lanes.vector),
     }
-    starts = piece_starts(BLOCK_BYTES, {name: 4 * size for name, size in sizes.items()})
-    return {**starts, "shared_bytes": 4 * transformed if plan.by_maps else 0}
+    starts = piece_starts(BLOCK_BYTES, {name: SIZES[problem.dtype] * size for name, size in sizes.items()})
+    return {**starts, "shared_bytes": SIZES[problem.dtype] * transformed if plan.by_maps else 0}
 
 
 def _lines_at_once(columns: int, lines: int, tiles: int) -> int:

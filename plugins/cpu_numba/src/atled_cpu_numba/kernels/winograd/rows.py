@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
-from atled_cpu_numba.store import Kernel
 
 BLOCK_BYTES = 128  # room that a caller reserves for the block
 
@@ -31,13 +31,15 @@ class CollectRows:
     padded: int  # address of the result: lines x length vectors
 
 
-def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy, transpose_block
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy, make_transpose_block
 
-    vector = host_lanes().vector
-    copy = make_copy(vector)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    transpose_block = make_transpose_block(dtype)
+    vector = lanes_of(dtype).vector
+    copy = make_copy(vector, dtype)
 
     @kernel
     def collect_rows(block, part, parts):
@@ -53,11 +55,11 @@ def _build() -> Callable[..., int]:
         begin = max(0, min(begin, end - vector))
         for p in range(0 if in_rows else (end - begin + vector - 1) // vector):
             here = min(begin + p * vector, end - vector)
-            at = flat + 4 * vector * (here - begin)
-            transpose_block((source + 4 * here, height * width, known, at, vector))
+            at = flat + element * vector * (here - begin)
+            transpose_block((source + element * here, height * width, known, at, vector))
         for i in range(lines):
-            target = padded + 4 * vector * i * length
-            line = floats32(target)
+            target = padded + element * vector * i * length
+            line = floats(target)
             inside = top + i >= 0 and top + i < height
             before, after = (vector * left, vector * (left + count)) if inside else (vector * length, vector * length)
             for j in range(before):
@@ -65,17 +67,17 @@ def _build() -> Callable[..., int]:
             for j in range(after, vector * length):
                 line[j] = 0.0
             if inside and in_rows:
-                at, to = source + 4 * (top + i) * width, target + 4 * vector * left
+                at, to = source + element * (top + i) * width, target + element * vector * left
                 for p in range(blocks):
                     here = min(p * vector, count - vector)
-                    transpose_block((at + 4 * here, height * width, known, to + 4 * vector * here, vector))
+                    transpose_block((at + element * here, height * width, known, to + element * vector * here, vector))
             elif inside:
-                at, to = flat + 4 * vector * ((top + i) * width - begin), target + 4 * vector * left
+                at, to = flat + element * vector * ((top + i) * width - begin), target + element * vector * left
                 for j in range(count):
-                    copy((at + 4 * vector * j, to + 4 * vector * j))
+                    copy((at + element * vector * j, to + element * vector * j))
         return 0
 
     return collect_rows
 
 
-COLLECT_ROWS = Kernel("collect_rows", _build)
+COLLECT_ROWS = kernels_by_dtype("collect_rows", _build)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled.plugin import Native, Pack
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import native_of, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 _WEIGHTS_PER_US = 100.0  # pairs of a channel and a map; a cautious rate of one core
 
@@ -34,27 +33,30 @@ class Transform:
     tap_step: int  # 1, or -1
 
 
-def taps_bytes() -> int:
+def taps_bytes(dtype: str) -> int:
     """Workspace of a share: nine taps in vectors of maps, with a vector of vectors on both sides."""
-    vector = host_lanes().vector
-    return 4 * vector * (3 * vector + 9)
+    vector = lanes_of(dtype).vector
+    return SIZES[dtype] * vector * (3 * vector + 9)
 
 
-def transformed_bytes(channels: int, maps: int) -> int:
+def transformed_bytes(channels: int, maps: int, dtype: str) -> int:
     """Bytes of the panels: a vector more for each of 36 products, or all would compete for the same lines of caches."""
-    lanes = host_lanes()
-    return 4 * 36 * (channels * lanes.columns + lanes.vector) * -(-maps // lanes.columns)
+    lanes = lanes_of(dtype)
+    return SIZES[dtype] * 36 * (channels * lanes.columns + lanes.vector) * -(-maps // lanes.columns)
 
 
-def _build() -> Callable[..., int]:
+def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.vectors import transpose_block
-    from atled_cpu_numba.kernels.winograd.blocks import weight_tile
+    from atled_cpu_numba.kernels.shared.vectors import make_transpose_block
+    from atled_cpu_numba.kernels.winograd.blocks import tiles_of
 
-    lanes = host_lanes()
+    element = SIZES[dtype]
+    transpose_block = make_transpose_block(dtype)
+    weight_tile = tiles_of(dtype).weight
+    lanes = lanes_of(dtype)
     vector, tile_columns = lanes.vector, lanes.columns
-    taps_at_once, share_bytes = min(9, vector), taps_bytes()
+    taps_at_once, share_bytes = min(9, vector), taps_bytes(dtype)
 
     @kernel
     def transform_weights(block, part, parts):
@@ -63,37 +65,37 @@ def _build() -> Callable[..., int]:
         channels, maps, target = w[Transform.channels], w[Transform.maps], w[Transform.target]
         taps_at = w[Transform.taps] + part * share_bytes
         step = channels * tile_columns + vector
-        end = w[Transform.weight] + 4 * w[Transform.weight_size]
+        end = w[Transform.weight] + element * w[Transform.weight_size]
         panels = (maps + tile_columns - 1) // tile_columns
         m0, m1 = panels * part // parts * tile_columns, min(maps, panels * (part + 1) // parts * tile_columns)
         for m in range(m0, m1, vector):
             known = min(vector, maps - m)
             first = w[Transform.first_map] + m
-            to = target + 4 * (m // tile_columns * 36 * step + m % tile_columns)
+            to = target + element * (m // tile_columns * 36 * step + m % tile_columns)
             for channel in range(channels):
                 start = first * w[Transform.weight_map] + channel * w[Transform.weight_channel]
-                start = w[Transform.weight] + 4 * start
-                last = start + 4 * (known - 1) * w[Transform.weight_map]
+                start = w[Transform.weight] + element * start
+                last = start + element * (known - 1) * w[Transform.weight_map]
                 for tap in range(0, 9, taps_at_once):
                     # Vectors may be longer than the taps: at the end of the weight they reach to the left instead.
                     here = min(tap, 9 - taps_at_once)
-                    if last + 4 * (here + vector) > end:
+                    if last + element * (here + vector) > end:
                         here = 9 - vector
-                    taps, weight_map = start + 4 * here, w[Transform.weight_map]
-                    transpose_block((taps, weight_map, known, taps_at + 4 * vector * (vector + here), vector))
-                source = taps_at + 4 * vector * (vector + w[Transform.first_tap])
+                    taps, weight_map = start + element * here, w[Transform.weight_map]
+                    transpose_block((taps, weight_map, known, taps_at + element * vector * (vector + here), vector))
+                source = taps_at + element * vector * (vector + w[Transform.first_tap])
                 weight_tile((source, w[Transform.tap_step] * vector, to, step))
-                to += 4 * tile_columns
+                to += element * tile_columns
         return 0
 
     return transform_weights
 
 
-TRANSFORM_WEIGHTS = Kernel("transform_weights", _build)
+TRANSFORM_WEIGHTS = kernels_by_dtype("transform_weights", _build)
 
 
 def weights_transformed(
-    word: int, channels: int, maps: int, strides: tuple[int, int], weight_size: int, *, turned: bool
+    word: int, channels: int, maps: int, strides: tuple[int, int], weight_size: int, dtype: str, *, turned: bool
 ) -> Pack:
     """All weights transformed, the second input of a convolution, for a word of its block.
 
@@ -109,7 +111,9 @@ def weights_transformed(
         first_tap=8 if turned else 0,
         tap_step=-1 if turned else 1,
     )
-    parts = share_count(channels * maps / _WEIGHTS_PER_US, -(-maps // host_lanes().columns))
-    native: Native = native_of(TRANSFORM_WEIGHTS, words, (Transform.weight, Transform.target, Transform.taps), parts)
-    form = "winograd", channels, maps, strides, weight_size, turned
-    return Pack(1, word, form, transformed_bytes(channels, maps), native, workspace=taps_bytes() * parts)
+    parts = share_count(channels * maps / _WEIGHTS_PER_US, -(-maps // lanes_of(dtype).columns))
+    native: Native = native_of(
+        TRANSFORM_WEIGHTS[dtype], words, (Transform.weight, Transform.target, Transform.taps), parts
+    )
+    form = "winograd", channels, maps, strides, weight_size, turned, dtype
+    return Pack(1, word, form, transformed_bytes(channels, maps, dtype), native, workspace=taps_bytes(dtype) * parts)

@@ -14,12 +14,11 @@ from collections.abc import Callable
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, kernels_by_dtype, launch, piece_starts, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
-from atled_cpu_numba.store import Kernel
 
 _TILES_AT_ONCE = 64  # their transformed tiles of a channel and a map stay in the level-1 cache
 _LEAST_TILES = 24  # below, transforming the products takes longer than it saves
@@ -57,26 +56,24 @@ class Block:
     computed: int  # channels, as many as the tiles compute
 
 
-def _build() -> Callable[..., int]:
+def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import kernel, piece
-    from atled_cpu_numba.kernels.winograd.blocks import (
-        gradient_tile,
-        input_tile,
-        make_outer_tile,
-        store_transposed,
-        weight_gradient_tile,
-    )
+    from atled_cpu_numba.kernels.winograd.blocks import make_outer_tile, tiles_of
 
-    lanes = host_lanes()
+    element = SIZES[dtype]
+    tiles = tiles_of(dtype)
+    gradient_tile, weight_gradient_tile = tiles.gradient, tiles.weight_gradient
+    input_tile, store_transposed = tiles.input, tiles.store_transposed
+    lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     vectors = tile_columns // vector
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
-    full = make_outer_tile(tile_rows, vectors, tile_columns)
-    lower = make_outer_tile(two_thirds, vectors, tile_columns)
-    lowest = make_outer_tile(third, vectors, tile_columns)
-    slim_rows = _slim_rows()
-    slim = make_outer_tile(slim_rows, 1, tile_columns)
+    full = make_outer_tile(tile_rows, vectors, tile_columns, dtype)
+    lower = make_outer_tile(two_thirds, vectors, tile_columns, dtype)
+    lowest = make_outer_tile(third, vectors, tile_columns, dtype)
+    slim_rows = _slim_rows(dtype)
+    slim = make_outer_tile(slim_rows, 1, tile_columns, dtype)
 
     @piece
     def multiply(tiles, channels, maps, v, v_row, v_step, y, y_step, m, m_step, adding):
@@ -84,18 +81,18 @@ def _build() -> Callable[..., int]:
         for _ in range(36):
             if maps <= vector:
                 for r in range(0, channels, slim_rows):
-                    slim((tiles, v + 4 * r, v_row, y, m + 4 * r * tile_columns, adding))
+                    slim((tiles, v + element * r, v_row, y, m + element * r * tile_columns, adding))
             for r in range(0, 0 if maps <= vector else channels, tile_rows):
-                left, to = channels - r, m + 4 * r * tile_columns
+                left, to = channels - r, m + element * r * tile_columns
                 if left > two_thirds:
-                    full((tiles, v + 4 * r, v_row, y, to, adding))
+                    full((tiles, v + element * r, v_row, y, to, adding))
                 elif left > third:
-                    lower((tiles, v + 4 * r, v_row, y, to, adding))
+                    lower((tiles, v + element * r, v_row, y, to, adding))
                 else:
-                    lowest((tiles, v + 4 * r, v_row, y, to, adding))
-            v += 4 * v_step
-            y += 4 * y_step
-            m += 4 * m_step
+                    lowest((tiles, v + element * r, v_row, y, to, adding))
+            v += element * v_step
+            y += element * y_step
+            m += element * m_step
 
     @kernel
     def winograd_weight(block, part, parts):
@@ -120,14 +117,14 @@ def _build() -> Callable[..., int]:
         for b in range((lines + lines_at_once - 1) // lines_at_once):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
             for channel in range(0, channels, vector):
-                line, to = first, v + 4 * channel
+                line, to = first, v + element * channel
                 while line < after:
                     image = line // tile_lines
                     row = line - image * tile_lines
                     taken = min(tile_lines - row, after - line)
                     line += taken
                     length = 4 * tiles_in_line + 2
-                    x = w[Block.x] + 4 * (image * channels + channel) * height * width
+                    x = w[Block.x] + element * (image * channels + channel) * height * width
                     q[CollectRows.source], q[CollectRows.known] = x, min(vector, channels - channel)
                     top, wanted = 4 * row - w[Block.pad_h], 4 * taken + 2
                     q[CollectRows.height], q[CollectRows.width] = height, width
@@ -136,15 +133,15 @@ def _build() -> Callable[..., int]:
                     q[CollectRows.flat], q[CollectRows.padded] = flat, padded
                     call3(w[Block.collect_rows], inner, 0, 1)
                     for i in range(taken):
-                        at = padded + 16 * i * length * vector
+                        at = padded + 4 * element * i * length * vector
                         for _ in range(tiles_in_line):
                             input_tile((at, length * vector, to, v_step))
-                            at += 16 * vector
-                            to += 4 * v_row
+                            at += 4 * element * vector
+                            to += element * v_row
             for panel in range(p0, p1):
                 left = maps - panel * tile_columns
                 for lane in range(0, min(tile_columns, left), vector):
-                    line, to = first, gy + 4 * lane
+                    line, to = first, gy + element * lane
                     one = panel * tile_columns + lane
                     while line < after:
                         image = line // tile_lines
@@ -152,7 +149,7 @@ def _build() -> Callable[..., int]:
                         taken = min(tile_lines - row, after - line)
                         line += taken
                         length = 4 * tiles_in_line
-                        y = w[Block.gy] + 4 * (image * maps + one) * rows * columns
+                        y = w[Block.gy] + element * (image * maps + one) * rows * columns
                         q[CollectRows.source], q[CollectRows.known] = y, min(vector, maps - one)
                         top, wanted = 4 * row, 4 * taken
                         q[CollectRows.height], q[CollectRows.width] = rows, columns
@@ -161,35 +158,35 @@ def _build() -> Callable[..., int]:
                         q[CollectRows.flat], q[CollectRows.padded] = flat, padded
                         call3(w[Block.collect_rows], inner, 0, 1)
                         for i in range(taken):
-                            at = padded + 16 * i * length * vector
+                            at = padded + 4 * element * i * length * vector
                             for _ in range(tiles_in_line):
                                 gradient_tile((at, length * vector, to, gy_step))
-                                at += 16 * vector
-                                to += 4 * tile_columns
-                tiles, m = (after - first) * tiles_in_line, w[Block.workspace] + 4 * 36 * panel * m_step
+                                at += 4 * element * vector
+                                to += element * tile_columns
+                tiles, m = (after - first) * tiles_in_line, w[Block.workspace] + element * 36 * panel * m_step
                 multiply(tiles, channels, left, v, v_row, v_step, gy, gy_step, m, m_step, 1 if b > 0 else 0)
         for panel in range(p0, p1):
             for lane in range(0, min(tile_columns, maps - panel * tile_columns), vector):
                 one = panel * tile_columns + lane
                 for channel in range(channels):
-                    m = w[Block.workspace] + 4 * (36 * panel * m_step + channel * tile_columns + lane)
-                    weight_gradient_tile((m, m_step, v + 36 * vector * channel))  # the tiles are used up
-                count, gw = 9 * channels, w[Block.gw] + 36 * one * channels
+                    m = w[Block.workspace] + element * (36 * panel * m_step + channel * tile_columns + lane)
+                    weight_gradient_tile((m, m_step, v + 9 * element * vector * channel))  # the tiles are used up
+                count, gw = 9 * channels, w[Block.gw] + 9 * element * one * channels
                 for p in range((count + vector - 1) // vector):
                     here = min(p * vector, count - vector)
-                    source, known = v + 4 * vector * here, min(vector, maps - one)
-                    store_transposed((source, vector, gw + 4 * here, count, known))
+                    source, known = v + element * vector * here, min(vector, maps - one)
+                    store_transposed((source, vector, gw + element * here, count, known))
         return 0
 
     return winograd_weight
 
 
-WINOGRAD_WEIGHT = Kernel("winograd_weight", _build)
+WINOGRAD_WEIGHT = kernels_by_dtype("winograd_weight", _build)
 
 
-def _slim_rows() -> int:
+def _slim_rows(dtype: str) -> int:
     """Rows of the tile for maps of one vector: one of channels, if that is enough to keep two multipliers busy."""
-    lanes = host_lanes()
+    lanes = lanes_of(dtype)
     return lanes.vector if lanes.vector >= 8 else lanes.rows
 
 
@@ -197,12 +194,16 @@ def suits(problem: winograd.Problem) -> bool:
     """Whether Winograd is allowed and pays; problem: the convolution itself."""
     rows, columns = problem.tiles
     plane = problem.result[0] * problem.result[1]
-    return winograd.suits(problem) and problem.images * rows * columns >= _LEAST_TILES and plane >= host_lanes().vector
+    return (
+        winograd.suits(problem)
+        and problem.images * rows * columns >= _LEAST_TILES
+        and plane >= lanes_of(problem.dtype).vector
+    )
 
 
 def prepare(problem: winograd.Problem) -> Prepared:
     """x, gy -> gw of a problem that `suits`."""
-    lanes = host_lanes()
+    lanes, element = lanes_of(problem.dtype), SIZES[problem.dtype]
     rows, columns = problem.tiles
     lines = problem.images * rows
     at_once = max(1, min(lines, _TILES_AT_ONCE // columns))
@@ -212,7 +213,7 @@ def prepare(problem: winograd.Problem) -> Prepared:
     work_us = 2.0 * 9 * problem.images * math.prod(problem.result) * problem.channels * problem.maps
     work_us /= 9 * _FLOPS_PER_US
     parts = fitting_shares(share_count(work_us, panels), starts["share_bytes"])
-    shared_bytes = 4 * 36 * panels * _computed(problem) * lanes.columns
+    shared_bytes = element * 36 * panels * _computed(problem) * lanes.columns
     words = filled(
         Block,
         images=problem.images,
@@ -229,12 +230,12 @@ def prepare(problem: winograd.Problem) -> Prepared:
         lines_at_once=at_once,
         tile_step=_tile_step(problem),
         shared_bytes=shared_bytes,
-        collect_rows=COLLECT_ROWS.address(),
+        collect_rows=COLLECT_ROWS[problem.dtype].address(),
         computed=_computed(problem),
         **starts,
     )
     prepared = launch(
-        WINOGRAD_WEIGHT,
+        WINOGRAD_WEIGHT[problem.dtype],
         words,
         (Block.x, Block.gy, Block.gw, Block.workspace),
         parts=parts,
@@ -247,15 +248,21 @@ def prepare(problem: winograd.Problem) -> Prepared:
         prepared,
         images=problem.images,
         images_word=Block.images,
-        image_bytes=(4 * problem.channels * math.prod(problem.source), 4 * problem.maps * math.prod(problem.result)),
+        image_bytes=(
+            element * problem.channels * math.prod(problem.source),
+            element * problem.maps * math.prod(problem.result),
+        ),
         size=9 * problem.channels * problem.maps,
         work_us=work_us,
+        dtype=problem.dtype,
     )
 
 
 def _computed(problem: winograd.Problem) -> int:
     """Channels, as many as the tiles compute."""
-    return max(-(-problem.channels // step) * step for step in (host_lanes().rows, _slim_rows()))
+    return max(
+        -(-problem.channels // step) * step for step in (lanes_of(problem.dtype).rows, _slim_rows(problem.dtype))
+    )
 
 
 def _tile_step(problem: winograd.Problem) -> int:
@@ -263,22 +270,22 @@ def _tile_step(problem: winograd.Problem) -> int:
 
     A vector more than the channels need: powers of two apart, tiles would compete for the same lines of the cache.
     """
-    vector = host_lanes().vector
+    vector = lanes_of(problem.dtype).vector
     return -(-problem.channels // vector) * vector + vector
 
 
 def _starts(problem: winograd.Problem, at_once: int) -> dict[str, int]:
     """Words of the block: where the pieces of a share's workspace begin, and how many bytes it takes."""
-    lanes, (rows, columns) = host_lanes(), problem.tiles
+    lanes, (rows, columns) = lanes_of(problem.dtype), problem.tiles
     together = min(at_once, rows)  # rows of tiles in one image
     # The tiles of x make room for kernels in the end.
     x_tiles = 36 * (at_once * columns * _tile_step(problem) + lanes.vector)
     x_tiles = max(x_tiles, 9 * lanes.vector * problem.channels)
     flat = max((4 * together + 2) * problem.source[1], 4 * together * problem.result[1]) + lanes.vector
     sizes = {
-        "x_tiles_start": x_tiles + max(lanes.rows, _slim_rows()),
+        "x_tiles_start": x_tiles + max(lanes.rows, _slim_rows(problem.dtype)),
         "gy_tiles_start": 36 * (at_once * columns * lanes.columns + lanes.vector),
         "flat_start": lanes.vector * flat,
         "padded_start": lanes.vector * (4 * together + 2) * (4 * columns + 2),
     }
-    return piece_starts(BLOCK_BYTES, {name: 4 * size for name, size in sizes.items()})
+    return piece_starts(BLOCK_BYTES, {name: SIZES[problem.dtype] * size for name, size in sizes.items()})
