@@ -31,13 +31,15 @@ def test_the_lines_of_each_step_are_counted_right():
     spatial = kernels[kernels.index("/* Windows over") : kernels.index("/* Sums over")]
     spatial += kernels[kernels.index("/* Batch normalization of") :]
     operations = (EXAMPLE / "operations.py").read_text("utf-8")
-    names = r"_windows|prepare_convolution\w*|prepare_pooling|prepare_max_pooling_grad|prepare_batch_normalization"
-    later = "\n".join(re.findall(rf"^def (?:{names})\(.*?(?=^def |^_OPS)", operations, re.DOTALL | re.MULTILINE))
+    names = r"convolution\w*|pooling|max_pooling_grad|batch_normalization|streams"
+    later = "\n".join(
+        re.findall(rf"^def (?:_windows|prepare_(?:{names}))\(.*?(?=^def |^_OPS)", operations, re.DOTALL | re.MULTILINE)
+    )
     total = first + counts["operations.py"] + counts["kernels.cl"]
     perceptron = total - lines(spatial, ".cl") - lines(later, ".py")
     stated = [int(number) for number in re.findall(r"^\| step.*?\| (\d+) \|", PAGE, re.MULTILINE)]
     assert stated == [first, perceptron, total]
-    assert total < 640
+    assert total < 660
 
 
 def lines(text, suffix):

@@ -13,6 +13,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
                     CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy; compile_formula;
+                    write_stream_c: a step of a random stream;
                     plan_layout, Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES, FORMULA_DTYPES, has_powers
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from atled.ops.formula_llvm import write_llvm
     from atled.ops.formula_numpy import compile_numpy
     from atled.ops.formula_walk import compile_formula
+    from atled.ops.mrg31k3p_c import write_stream_c
     from atled.ops.shifting import shift_sources
 
 _MODULES = {
@@ -105,6 +107,7 @@ _MODULES = {
     "ops.formula_llvm": ("write_llvm",),
     "ops.formula_numpy": ("compile_numpy",),
     "ops.formula_walk": ("compile_formula",),
+    "ops.mrg31k3p_c": ("write_stream_c",),
     "ops.shifting": ("shift_sources",),
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names}
@@ -233,6 +236,7 @@ __all__ = [
     "write_c",
     "write_c_hoisted",
     "write_llvm",
+    "write_stream_c",
 ]
 
 

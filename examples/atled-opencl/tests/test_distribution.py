@@ -16,7 +16,7 @@ from atled_opencl import runtime
 from atled_opencl.plugin import PLUGIN
 
 SOURCE = Path(runtime.__file__).parent
-MOST_LINES = 640
+MOST_LINES = 660
 
 
 def imported():

@@ -239,25 +239,15 @@ __kernel void gradient_totals(IN parts, IN v, OUT gbeta, OUT ggamma, __global co
     gbeta[c] = total(parts, c, w).x, ggamma[c] = total(parts, c, w).y / sqrt(v[c] + (float)numbers[word]);
 }
 
-/* x mod m of an x below 2 m. */
-static uint reduced(uint x, uint m) { return x < m ? x : x - m; }
-
-/* One work item per stream of MRG31k3p, as the module `mrg31k3p` of the core says; bounds are computed with by fma. */
+/* MRG31k3p: one work item per stream, whose steps are those of the core's `mrg_next`. */
 __kernel void MRGUniform(__global const int *rows, OUT y, __global int *new_rows, __global const ACC *numbers, int word, SIZES) {
     ITEM(n);
-    const uint m1 = 2147483647u, m2 = 2147462579u, rest = 21069u;
-    float low = numbers[word], high = numbers[word + 1], span = high - low;
-    float inside = nextafter(low, high), other = nextafter(high, low);
-    uint a[3], b[3]; /* the newest value first */
-    for (int k = 0; k < 3; k++) a[k] = rows[6l * n + k], b[k] = rows[6l * n + 3 + k];
+    float low = numbers[word], high = numbers[word + 1], inside = nextafter(low, high), other = nextafter(high, low);
+    uint x[6];
+    for (int k = 0; k < 6; k++) x[k] = rows[6l * n + k];
     for (long at = n; at < w[1]; at += w[0]) {
-        uint first = ((a[1] & 511u) << 22) + (a[1] >> 9) + ((a[2] & 16777215u) << 7) + (a[2] >> 24);
-        uint c = reduced(((b[0] & 65535u) << 15) + rest * (b[0] >> 16), m2);
-        uint d = reduced(((b[2] & 65535u) << 15) + rest * (b[2] >> 16), m2);
-        first = reduced(reduced(first, m1) + a[2], m1), c = reduced(reduced(d + b[2], m2) + c, m2);
-        a[2] = a[1], a[1] = a[0], a[0] = first, b[2] = b[1], b[1] = b[0], b[0] = c;
-        float u = convert_float_rte((int)(first > c ? first - c : first - c + m1)) * 4.6566126e-10f;
-        y[at] = clamp(fma(u, span, low), min(inside, other), max(inside, other));
+        float u = convert_float_rte(mrg_next(x)) * 4.6566126e-10f;
+        y[at] = clamp(fma(u, high - low, low), min(inside, other), max(inside, other));
     }
-    for (int k = 0; k < 3; k++) new_rows[6l * n + k] = a[k], new_rows[6l * n + 3 + k] = b[k];
+    for (int k = 0; k < 6; k++) new_rows[6l * n + k] = x[k];
 }

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import OPENCL, ArrayDesc, Call, Prepared, Program, Registrar, write_attached_c
+from atled.plugin import OPENCL, ArrayDesc, Call, Prepared, Program, Registrar, write_attached_c, write_stream_c
 from atled_opencl.elementwise import launch_formula
 from atled_opencl.runtime import NUMBERS, Launch, device, queued
 
-_SOURCE = Path(__file__).with_name("kernels.cl").read_text("utf-8")
+_SOURCE = write_stream_c(OPENCL) + Path(__file__).with_name("kernels.cl").read_text("utf-8")
 _ROWS, _MAPS_EACH = 8, 8  # as in kernels.cl: results that one work item computes
 _PART, _MOST_PARTS = 4096, 64  # elements that one work item sums; into how many parts longer sums are cut, at most
 Shape = Sequence[int]
@@ -54,7 +54,7 @@ def _present(call: Call) -> list[ArrayDesc]:
 def accepts(call: Call) -> bool | str:
     """True for what the kernels compute, else the reason."""
     for desc in (*_present(call), *filter(None, (*call.reads, *call.writes))):
-        if desc.dtype not in (np.float32, np.int64, np.uint8):
+        if desc.dtype not in (np.float32, np.int64, np.int32, np.uint8):
             return f"the kernels compute in float32, not in {desc.dtype}"
         if desc.size >= 2**31:
             return "the kernels count elements in 32 bits"
@@ -207,18 +207,10 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     return queued(call, steps_back if back else steps, workspace=8 * channels * parts, heeds_failure=not back)
 
 
-def accepts_streams(call: Call) -> bool | str:
-    """True for numbers that the kernel draws, else the reason."""
-    rows, y = _present(call)[:2]
-    if y.dtype != np.float32:
-        return f"the kernel draws float32, not {y.dtype}"
-    return max(y.size, rows.size) < 2**31 or "the kernel counts elements in 32 bits"
-
-
 def prepare_streams(call: Call) -> Prepared:
     """Random numbers, a work item for each stream."""
-    rows, y = _present(call)[:2]
-    launch = _launch(call, "MRGUniform", (rows.shape[0],), (rows.shape[0], y.size))
+    streams = _present(call)[0].shape[0]
+    launch = _launch(call, "MRGUniform", (streams,), (streams, call.outputs[0].size))
     return queued(call, lambda *given: [(launch, given, 0)])
 
 
@@ -231,6 +223,7 @@ _OPS = {
     prepare_max_pooling_grad: "MaxPoolingGrad",
     prepare_pooling: "AveragePooling AveragePoolingGrad MaxPooling",
     prepare_softmax: "Softmax SoftmaxCrossEntropy SoftmaxCrossEntropyGrad",
+    prepare_streams: "MRGUniform",
     prepare_sum: "Mean Sum",
 }
 
@@ -240,7 +233,6 @@ _STORES = (prepare_affine, prepare_convolution, prepare_matmul, prepare_sum)  # 
 
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
-    registrar.implementation("MRGUniform", "opencl", prepare_streams, accepts=accepts_streams, note="MRG31k3p")
     for prepare, ops in _OPS.items():
         for op in ops.split():
             attaches = ("gx" if op.endswith("Grad") else "y",) if prepare in _STORES else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atled.plugin import Call, Prepared, Registrar
+from atled.plugin import CUDA, Call, Prepared, Registrar, write_stream_c
 from atled_cuda_cupy.compiling import has_type, template, type_names
 from atled_cuda_cupy.devices import device
 from atled_cuda_cupy.kernels.sized import kernel
@@ -20,7 +20,7 @@ def prepare_streams(call: Call) -> Prepared:
     streams, where = rows.shape[0], device(call.device_id)
     launch = Launch(
         where,
-        template("streams"),
+        write_stream_c(CUDA) + template("streams"),
         "draw_streams",
         where.blocks(streams, _THREADS) if streams else 0,
         _THREADS,
