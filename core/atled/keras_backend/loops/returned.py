@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from atled.errors import four_parts
@@ -60,7 +60,7 @@ def _is_updates(given: Any) -> bool:
             if not isinstance(each, Variable):
                 raise TypeError(_refusal(given, f"{each!r} is no variable", "update variables"))
         return True
-    return bool(given) and isinstance(given, Sequence) and all(_is_pair(each) for each in given)
+    return isinstance(given, list | tuple) and len(given) > 0 and all(_is_pair(each) for each in given)
 
 
 def _is_pair(given: Any) -> bool:

@@ -189,3 +189,34 @@ def test_sizes_of_rows_and_states_are_known_within_the_step(cpu):
     s, _ = B.scan(lambda row: B.sum(row) / row.shape[0], sequences=x)
     values = floats(3, 4)
     np.testing.assert_allclose(B.function([x], s)(values), values.mean(axis=1))
+
+
+def test_states_may_be_truth_values_and_whole_numbers(backend):
+    (truth, count), _ = B.scan(lambda a, n: [B.equal(a, False), n * 3], [np.array(True), np.array(1)], n_steps=3)
+    found = B.function([], [truth, count])()
+    np.testing.assert_array_equal(found[0], [False, True, False])
+    np.testing.assert_array_equal(found[1], [3, 9, 27])
+    assert [each.dtype for each in found] == [np.bool_, np.int64]
+
+
+def test_states_may_be_exchanged_or_stay(backend):
+    (a, b, c), _ = B.scan(lambda a, b, c: [b, a, c], [variable(2.0), variable(3.0), variable(4.0)], n_steps=3)
+    found = B.function([], [a, b, c])()
+    np.testing.assert_array_equal(found, [[3, 2, 3], [2, 3, 2], [4, 4, 4]])
+
+
+def test_what_is_given_instead_of_an_input_counts_within_the_step(cpu):
+    data, chosen, x = variable(floats(4, 3)), B.placeholder(ndim=1, dtype="int32"), placeholder(2)
+    s, _ = B.scan(lambda row: row + B.sum(x), sequences=x)
+    part = data.get_value()[[0, 2]]
+    found = B.function([chosen], s, givens={x: data[chosen]})([0, 2])
+    np.testing.assert_allclose(found, part + part.sum())
+
+
+def test_scans_within_branches_within_scans(backend):
+    x = placeholder(1)
+    s, _ = B.scan(
+        lambda a: B.ifelse(a > 0.0, B.scan(lambda h: h * 2.0, a, n_steps=3)[0][-1], -a),
+        sequences=x,
+    )
+    np.testing.assert_array_equal(B.function([x], s)([1.0, -2.0, 3.0]), [8, 2, 24])

@@ -104,3 +104,17 @@ def test_allclose_ends_an_iteration(cpu):
     found = B.function([], [s[-1], s.shape[0]])()
     np.testing.assert_allclose(found[0], 0.7390851332151607, rtol=1e-10)
     assert 50 < found[1] < 100
+
+
+def test_what_was_done_is_a_sequence_for_another_scan(backend):
+    x = variable(1.0)
+    s, _ = doubled(20.0, x)
+    t, _ = B.scan(lambda r, a: a * 0.5 + r, np.zeros(()), sequences=s)
+    found = B.function([], [t, s[1:3], B.gradients(B.sum(t), x)])()
+    rows, a, expected = 2.0 ** np.arange(1, 6), 0.0, []
+    for r in rows:
+        a = a * 0.5 + r
+        expected.append(a)
+    np.testing.assert_allclose(found[0], expected)
+    np.testing.assert_array_equal(found[1], rows[1:3])
+    np.testing.assert_allclose(found[2], sum(expected))
