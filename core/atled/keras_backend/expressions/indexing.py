@@ -9,6 +9,7 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.expressions.calls import Rule, call, expression, sized_call
+from atled.keras_backend.expressions.distances import distance
 from atled.keras_backend.expressions.expression import Expression, in_order, place
 from atled.keras_backend.expressions.leaves import Constant, Placeholder, Variable
 from atled.keras_backend.expressions.messages import asked
@@ -231,10 +232,12 @@ def _of_one(x: Expression, written: str, index: int, axis: int, count: int) -> s
 
 def _moves(bounds: _Bounds) -> bool:
     """Whether where a slice lies is data: then only how many elements it has is asked for before a run."""
-    return bounds.step in (None, 1) and any(
-        isinstance(each, Placeholder | Variable)
-        for each in in_order([each for each in bounds if isinstance(each, Expression)], known=_SIZES)
-    )
+    return bounds.step in (None, 1) and any(isinstance(each, Placeholder | Variable) for each in _sources(bounds))
+
+
+def _sources(bounds: _Bounds) -> list[Expression]:
+    """All that bounds are computed from, but what has sizes."""
+    return in_order([each for each in bounds if isinstance(each, Expression)], known=_SIZES)
 
 
 class _Sizes:
@@ -250,6 +253,13 @@ _SIZES = _Sizes()
 def _window(x: Expression, axis: int, bounds: _Bounds) -> Expression:
     """`x[start:stop]` along an axis, of which a run knows where it begins: rows by number, from the start on."""
     count = SizeOf(x, axis)
+    if any(isinstance(each, Placeholder) and each.is_of_a_step for each in _sources(bounds)):
+        first = 0 if bounds.start is None else bounds.start
+        fixed = distance(first, count if bounds.stop is None else bounds.stop)
+        if fixed is not None:
+            # As many in each step, which NumPy's slices need not have: beyond the end is an IndexError.
+            numbers = call("Arange", ndim=1, dtype=np.int64, count=max(fixed, 0))
+            return call("Take", x, arithmetic("Add2", numbers, first), axis=axis)
     start = _clipped(0 if bounds.start is None else bounds.start, count)
     stop = count if bounds.stop is None else _clipped(bounds.stop, count)
     length = arithmetic("MaximumTies", arithmetic("Sub2", stop, start), 0)
@@ -257,8 +267,8 @@ def _window(x: Expression, axis: int, bounds: _Bounds) -> Expression:
     def rule(into: Specialization, values: Sequence[Value]) -> dict[str, Any]:
         return {"count": into.size(length), "dtype": np.dtype(np.int64)}
 
-    numbers = sized_call("Arange", rule=rule, sizes=[length], ndim=1, dtype=np.int64)
-    return call("Take", x, arithmetic("Add2", numbers, start), axis=axis)
+    rows = sized_call("Arange", rule=rule, sizes=[length], ndim=1, dtype=np.int64)
+    return call("Take", x, arithmetic("Add2", rows, start), axis=axis)
 
 
 def _clipped(bound: Size, count: Expression) -> Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -85,9 +85,13 @@ class Variable(Expression):
 
 
 class Placeholder(Expression):
-    """A value that a call of a function brings; only the count of its axes is known."""
+    """A value that a call of a function brings; only the count of its axes is known.
+
+    is_of_a_step: whether each step of a loop brings one.
+    """
 
     __slots__ = ()
+    is_of_a_step: ClassVar[bool] = False
 
     def described(self, into: Specialization) -> Value:
         """Not reached: a specialization begins with the inputs of its function."""

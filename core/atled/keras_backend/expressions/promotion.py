@@ -12,6 +12,8 @@ from atled.keras_backend.expressions.expression import Expression, place
 from atled.keras_backend.expressions.messages import asked
 from atled.keras_backend.settings import floatx
 
+_MOST_PRODUCTS = 8
+"""Above this exponent rounding adds up, and a power takes no longer."""
 _NARROW = (np.int8, np.int16, np.int32, np.int64)
 
 
@@ -56,10 +58,23 @@ def _common(given: list[Any]) -> np.dtype:
 
 
 def power(x: Any, a: Any) -> Expression:
-    """x to the power of a; the square where that is 2."""
-    if type(a) in NUMBERS and a == 2 and isinstance(x, Expression) and (type(a) is int or x.type.kind == "f"):
-        return arithmetic("Square", x)
+    """x to the power of a; by products where that is a small whole number, which is exact for integers."""
+    if isinstance(x, Expression) and _is_whole(a, x) and 2 <= a <= _MOST_PRODUCTS:
+        return _product(x, int(a))
     return arithmetic("Pow2", x, a)
+
+
+def _is_whole(a: Any, x: Expression) -> bool:
+    """Whether an exponent is a whole number, which does not make floats of integers."""
+    return type(a) is int or (isinstance(a, float) and a.is_integer() and x.type.kind == "f")
+
+
+def _product(x: Expression, count: int) -> Expression:
+    """x times itself, with few products."""
+    if count == 1:
+        return x
+    square = arithmetic("Square", _product(x, count // 2))
+    return arithmetic("Mul2", square, x) if count % 2 else square
 
 
 def cast(x: Any, dtype: Any) -> Any:

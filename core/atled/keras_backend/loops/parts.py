@@ -38,6 +38,7 @@ class StepInput(Placeholder):
     """What the step of a loop is called with: a row of a sequence, a state, or a value from around it."""
 
     __slots__ = ()
+    is_of_a_step = True
 
     def described(self, into: Specialization) -> Value:
         """Not reached: the step is described with the values of its inputs."""

@@ -66,6 +66,28 @@ def test_batches_of_one_length_share_a_program(cpu):
 
 
 @pytest.mark.parametrize(
+    "part",
+    [
+        lambda x, t: x[t : t + 2],
+        lambda x, t: x[1 + t, ::2],
+        lambda x, t: x[t : t + 1, 3 - t : 4 - t],
+        lambda x, t: x[t * 1 : (t + 1) * 1, :, 0],
+    ],
+)
+def test_windows_move_with_the_steps_of_a_loop(backend, part):
+    x = B.placeholder(ndim=3)
+    rows, _ = B.scan(lambda t, whole: part(whole, t), sequences=[B.arange(2)], non_sequences=[x])
+    np.testing.assert_array_equal(B.function([x], rows)(X), np.stack([part(X, t) for t in range(2)]))
+
+
+def test_a_window_of_a_loop_does_not_move_beyond_the_end(cpu):
+    x = B.placeholder(ndim=3)
+    rows, _ = B.scan(lambda t: x[t : t + 2], sequences=[B.arange(3)])
+    with pytest.raises(IndexError, match="out of range"):
+        B.function([x], rows)(X)
+
+
+@pytest.mark.parametrize(
     ("index", "error", "text"),
     [
         (np.s_[0, 0, 0, 0], IndexError, "there are 4 indices"),

@@ -43,9 +43,20 @@ def test_powers_and_signs(x):
     np.testing.assert_allclose(value(2.0**x + x**2 - (-x) + abs(+x), x), 2.0**X + X**2 + X + abs(X), rtol=1e-5)
 
 
-def test_the_square_of_integers_is_exact():
-    n = B.placeholder(ndim=1, dtype="int64")
-    assert B.function([n], n**2)([2**31 - 1])[0] == (2**31 - 1) ** 2
+@pytest.mark.parametrize("exponent", [2, 3, 5, 8])
+def test_powers_of_integers_are_exact(backend, exponent):
+    n, base = B.placeholder(ndim=1, dtype="int64"), {2: 2**31 - 1, 3: 2**20 + 1, 5: 4097, 8: -129}[exponent]
+    assert B.function([n], n**exponent)([base])[0] == base**exponent
+
+
+@pytest.mark.parametrize("exponent", [3, 4.0, 7, 0.5, -1, 12, 0])
+def test_powers_by_any_number(backend, exponent):
+    x, values = B.placeholder(ndim=1), np.array([0.5, 1.5, 2.0], np.float32)
+    power = x**exponent
+    found, gradient = B.function([x], [power, B.gradients(B.sum(power), x)])(values)
+    np.testing.assert_allclose(found, values**exponent, rtol=1e-5)
+    np.testing.assert_allclose(gradient, exponent * values ** (exponent - 1), rtol=1e-5)
+    assert found.dtype == np.float32
 
 
 def test_equality_is_identity(x):
