@@ -68,7 +68,7 @@ def substreams(row: np.ndarray, count: int) -> np.ndarray:
     """
     rows, first, second = row[np.newaxis], *_jump(SUBSTREAM)
     while len(rows) < count:
-        rows = np.concatenate([rows, _moved(rows, first, second)])
+        rows = np.concatenate([rows, _moved(rows[: count - len(rows)], first, second)])
         first, second = _product(first, first, M1), _product(second, second, M2)
     return rows[:count].astype(np.int32)
 
@@ -90,5 +90,4 @@ def _jump(power: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _product(a: np.ndarray, b: np.ndarray, modulus: int) -> np.ndarray:
     """(..., 3) times (3, 3), exact: three products of numbers below 2**31 fit 64 bits without a sign."""
-    total: np.ndarray = sum(a[..., k, np.newaxis] * b[k] for k in range(3))  # type: ignore[assignment]  # not the int 0
-    return total % np.uint64(modulus)
+    return np.asarray((a @ b) % np.uint64(modulus))
