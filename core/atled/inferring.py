@@ -18,8 +18,9 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
 from atled.graph.inference.compiling import compile_inference
 from atled.graph.inference.fixed_values import FixedValues
+from atled.graph.inference.on_host import runner_of
 from atled.graph.inference.recorded import Recorded
-from atled.graph.inference.running import BoundRunner, Runner, runner_of
+from atled.graph.inference.runner import BoundRunner, Runner
 from atled.variable import Variable
 from atled_contexts import is_observed, plugin_generation
 

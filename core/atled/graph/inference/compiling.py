@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from atled.array_desc import ArrayDesc
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
-from atled.graph.inference.folding import PRODUCTS, Product, folded, scale_and_shift
+from atled.graph.inference.fixed_graph import FixedGraph, added, fixed_values_of
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
-from atled.graph.inference.sizes import attributes_for
 from atled.graph.nodes.ir import Graph, IRValue
 
+Key = tuple[int, int | str]
+"""What depends on parameters alone: the number of the call for which it is computed, and which of its values it is."""
+
+Pair = Callable[[FixedGraph], tuple[IRValue, IRValue] | None]
+
 _SMALL_BYTES = 1 << 16  # of what is kept although it is larger than what it is computed from
+
+
+class FixedPlan(NamedTuple):
+    """A plan of what depends on parameters alone.
+
+    keys: per target what it is; the same for inputs of other shapes.
+    """
+
+    plan: Plan
+    keys: tuple[Hashable, ...]
 
 
 class Compiled(NamedTuple):
     """A compiled inference.
 
     plan: its targets are the outputs.  shapes: of these.
-    fixed: computes what depends on parameters alone; its targets are outside arrays of `plan`, behind inputs and
-        parameters. None where there is nothing of that kind.
-    keys: per target of `fixed` what it is; the same for inputs of other shapes.
+    keys: of what it reads that depends on parameters alone: its outside arrays behind inputs and parameters.
+    fixed: what computes each of these; not all of them need to be there at one time.
     """
 
     plan: Plan
     shapes: tuple[tuple[int, ...], ...]
-    fixed: Plan | None
     keys: tuple[Hashable, ...]
+    fixed: Mapping[Hashable, FixedPlan]
 
 
 def compile_inference(
@@ -43,128 +57,134 @@ def compile_inference(
     building = _Building(recorded, inputs, parameters)
     results = building.results()
     plan = lower(building.graph, results)
-    keys = tuple(building.imported)
-    fixed = lower(building.fixed, [building.imported[key] for key in keys]) if keys else None
-    return Compiled(plan, tuple(value.shape for value in results), fixed, keys)
+    shapes = tuple(value.shape for value in results)
+    return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded, parameters))
+
+
+def _fixed_plans(
+    building: _Building, recorded: Recorded, parameters: Sequence[tuple[int, ArrayDesc]]
+) -> dict[Hashable, FixedPlan]:
+    """By key a plan for what belongs to one call, of a graph of its own: lowering changes it."""
+    groups: dict[int, list[Key]] = {}
+    for key in building.imported:
+        groups.setdefault(key[0], []).append(key)
+    plans: dict[Hashable, FixedPlan] = {}
+    for keys in groups.values():
+        graph = FixedGraph(recorded, parameters)
+        plan = lower(graph.graph, [building.imported[key](graph) for key in keys])
+        plans.update(dict.fromkeys(keys, FixedPlan(plan, tuple(keys))))
+    return plans
+
+
+def _one_of(compute: Pair, position: int, graph: FixedGraph) -> IRValue:
+    found = compute(graph)
+    assert found is not None, "as when it was compiled"
+    return found[position]
 
 
 class _Building:
-    """The nodes of the calls, in two graphs; normalization by running statistics goes into the product before it.
+    """The nodes of the calls; normalization by running statistics goes into the product before it.
 
-    graph: what is computed from inputs.  fixed: what depends on parameters alone.
-    imported: by key what `graph` reads of `fixed`, in the order of its outside arrays.
-    _values, _fixed: by leaf, and by call and output, the values of either graph.
+    graph: of what is computed from inputs.
+    imported: by key how a graph of what depends on parameters alone computes what is read of it, in the order of the
+        outside arrays that these are.
+    _fixed: such a graph, by which looks and shapes are known; it is never lowered.
     """
 
     def __init__(
         self, recorded: Recorded, inputs: Sequence[ArrayDesc], parameters: Sequence[tuple[int, ArrayDesc]]
     ) -> None:
-        self.graph, self.fixed = Graph(recorded.context), Graph(recorded.context)
-        self.imported: dict[Hashable, IRValue] = {}
+        self.graph = Graph(recorded.context)
+        self.imported: dict[Key, Callable[[FixedGraph], IRValue]] = {}
         self._recorded = recorded
+        self._fixed = FixedGraph(recorded, parameters)
+        self._are_fixed = fixed_values_of(recorded)
         self._first = 1 + max([len(inputs) - 1, *(number for number, _ in parameters)])
         self._values: dict[Operand, IRValue | None] = {None: None}
-        self._fixed: dict[Operand, IRValue | None] = {None: None}
         for leaf, (number, desc) in enumerate([*enumerate(inputs), *parameters]):
             self._values[leaf] = self.graph.external(number, desc)
-            if leaf >= len(inputs):
-                self._fixed[leaf] = self.fixed.external(number, desc)
 
     def results(self) -> list[IRValue]:
         """The outputs."""
         for number, call in enumerate(self._recorded.calls):
-            if self._is_fixed(call.operands):
-                outputs = _added(self.fixed, call, [self._fixed[operand] for operand in call.operands])
-                self._fixed.update(((number, position), value) for position, value in enumerate(outputs))
-            else:
-                self._add(number, call)
-        return [self._present(self._value(output)) for output in self._recorded.outputs]
+            if (number, 0) not in self._are_fixed:
+                made = self._made(number, call)
+                self._values.update(((number, position), value) for position, value in enumerate(made))
+        return [self._present(output) for output in self._recorded.outputs]
 
-    def _is_fixed(self, operands: Sequence[Operand]) -> bool:
-        return all(operand in self._fixed for operand in operands)
-
-    @staticmethod
-    def _present(value: IRValue | None) -> IRValue:
+    def _present(self, operand: Operand) -> IRValue:
+        value = self._value(operand)
         assert value is not None
         return value
 
     def _value(self, operand: Operand) -> IRValue | None:
-        """A value in the graph of what is computed from inputs."""
-        if operand in self._values:
-            return self._values[operand]
-        assert isinstance(operand, tuple)
-        call, fixed = self._recorded.calls[operand[0]], self._present(self._fixed[operand])
-        if call.spec.views or fixed.desc.nbytes > max(_SMALL_BYTES, self._bytes_of(call)):
-            # Memory of its own would cost more than it saves: a view has none, what is repeated reads less.
-            outputs = _added(self.graph, call, [self._value(each) for each in call.operands])
-            self._values.update(((operand[0], position), value) for position, value in enumerate(outputs))
-        else:
-            self._values[operand] = self._import(operand, fixed)
+        """A value, for what is computed from inputs."""
+        if operand not in self._values:
+            assert isinstance(operand, tuple)
+            call, fixed = self._recorded.calls[operand[0]], self._fixed.present(operand)
+            if call.spec.views or fixed.desc.nbytes > max(_SMALL_BYTES, self._bytes_of(call)):
+                # Memory of its own would cost more than it saves: a view has none, what is repeated reads less.
+                made = added(self.graph, call, [self._value(each) for each in call.operands])
+                self._values.update(((operand[0], position), value) for position, value in enumerate(made))
+            else:
+                self._values[operand] = self._import(operand, fixed, lambda graph: graph.present(operand))
         return self._values[operand]
 
     def _bytes_of(self, call: OneCall) -> int:
         """The bytes of what a call reads."""
-        values = (self._fixed[operand] for operand in call.operands)
+        values = map(self._fixed.value, call.operands)
         return sum(value.desc.nbytes for value in values if value is not None)
 
-    def _import(self, key: Hashable, fixed: IRValue) -> IRValue:
-        """What the graph of parameters computes, as an outside array of the other one."""
+    def _import(self, key: Key, fixed: IRValue, compute: Callable[[FixedGraph], IRValue]) -> IRValue:
+        """What depends on parameters alone, as an outside array."""
         number = self._first + len(self.imported)
-        self.imported[key] = fixed
+        self.imported[key] = compute
         return self.graph.external(number, ArrayDesc(fixed.shape, fixed.dtype))
 
-    def _add(self, number: int, call: OneCall) -> None:
-        is_plain = call.spec.name != "BatchNormalization" or call.attributes["batch_stat"]
-        normalized = None if is_plain else self._normalized(number, call)
-        if normalized is None:
-            outputs: Sequence[IRValue] = _added(self.graph, call, [self._value(each) for each in call.operands])
-        else:
-            outputs = [normalized]
-        self._values.update(((number, position), value) for position, value in enumerate(outputs))
+    def _import_pair(self, number: int, names: str, compute: Pair) -> tuple[IRValue, IRValue] | None:
+        """Two values that are computed together; None where they are not."""
+        pair = compute(self._fixed)
+        if pair is None:
+            return None
+
+        first, second = (
+            self._import((number, f"{names}{position}"), value, partial(_one_of, compute, position))
+            for position, value in enumerate(pair)
+        )
+        return first, second
+
+    def _made(self, number: int, call: OneCall) -> Sequence[IRValue]:
+        if call.spec.name == "BatchNormalization" and not call.attributes["batch_stat"]:
+            normalized = self._normalized(number, call)
+            if normalized is not None:
+                return [normalized]
+        return added(self.graph, call, [self._value(each) for each in call.operands])
 
     def _normalized(self, number: int, call: OneCall) -> IRValue | None:
         """Normalization by running statistics as a scale and a shift; None where it has to stay."""
-        source, *statistics = call.operands
-        if not self._is_fixed(statistics):
+        if not self._are_fixed.issuperset(call.operands[1:]):
             return None
-        x = self._present(self._value(source))
-        self.fixed.context = call.context
-        parameters = [self._present(self._fixed[operand]) for operand in statistics]
-        found = scale_and_shift(self.fixed, x.dtype, parameters, call.attributes["eps"])
-        if found is None:
-            return None
-        value = self._in_product(number, source, call.attributes["axes"][0], *found)
+        value = self._in_product(number, call)
         if value is not None:
             return value
-        scale, shift = (
-            self._import((number, name), each) for name, each in zip(("scale", "shift"), found, strict=True)
-        )
+        x = self._present(call.operands[0])
+        found = self._import_pair(number, "normal", lambda graph: graph.scale_and_shift(call, x.dtype))
+        if found is None:
+            return None
         self.graph.context = call.context
-        return x * scale + shift
+        return x * found[0] + found[1]
 
-    def _in_product(self, number: int, source: Operand, axis: int, scale: IRValue, shift: IRValue) -> IRValue | None:
-        """The product that makes a value, scaled and shifted; None where there is none, or others read the value."""
+    def _in_product(self, number: int, call: OneCall) -> IRValue | None:
+        """The product before a normalization with that in it; None where there is none, or others read its result."""
+        source = call.operands[0]
         if not isinstance(source, tuple) or self._recorded.reads[source] > 1:
             return None
         maker = self._recorded.calls[source[0]]
-        if maker.spec.name not in PRODUCTS or not self._is_fixed(maker.operands[1:]):
+        if not self._are_fixed.issuperset(maker.operands[1:]):
             return None
-        x = self._present(self._value(maker.operands[0]))
-        self.fixed.context = maker.context
-        weight, bias = (*(self._fixed[operand] for operand in maker.operands[1:]), None)[:2]
-        product = Product(maker.spec.name, x.desc, self._present(weight), bias, maker.attributes)
-        changed = folded(self.fixed, product, axis, scale, shift)
-        if changed is None:
+        x = self._value(maker.operands[0])
+        if x is None:
             return None
-        weight, bias = self._import((number, "weight"), changed[0]), self._import((number, "bias"), changed[1])
-        return _added(self.graph, maker, [x, weight, bias])[0]
-
-
-def _added(graph: Graph, call: OneCall, inputs: Sequence[IRValue | None]) -> Sequence[IRValue]:
-    """What a call makes of inputs of any shapes."""
-    graph.context = call.context
-    shapes = [None if value is None else value.shape for value in inputs]
-    attributes: dict[str, Any] = dict(attributes_for(call, shapes))
-    for name in call.spec.float_names:
-        attributes[name] = graph.constant(attributes[name])
-    return graph.add(call.spec, inputs, attributes, call.context).outputs
+        desc = x.desc
+        found = self._import_pair(number, "product", lambda graph: graph.folded(call, maker, desc))
+        return None if found is None else added(self.graph, maker, [x, *found])[0]

@@ -4,56 +4,91 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.graph.compile.plan import Plan
+from atled.graph.inference.compiling import Compiled
 from atled.graph.run.binding import Binding
+from atled.logger import logger
 
 
-class Snapshot(NamedTuple):
+class Generation:
     """Values as of some state of the parameters; nobody writes them: what is computed later is in other arrays.
 
-    number: of `WRITES`, since when no parameter was written.  cells: per key of a plan the array.
+    Each is computed when it is asked for, and lives as long as somebody has it.
+
+    number: of `WRITES`, since when no parameter was written.
     """
 
-    number: int
-    cells: tuple[ArrayCell, ...]
+    __slots__ = ("_known", "_lock", "_tokens", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._known: WeakValueDictionary[Hashable, ArrayCell] = WeakValueDictionary()
+        self._tokens: dict[Hashable, ArrayCell] = {}
+        self._lock = threading.Lock()
+
+    def token(self, key: Hashable) -> ArrayCell:
+        """An array of one element that stands for a value, also while that is not there."""
+        with self._lock:
+            found = self._tokens.get(key)
+            if found is None:
+                found = self._tokens[key] = ArrayCell(1)
+                found.settle()
+            return found
+
+    def value(self, key: Hashable, compiled: Compiled, cells: Sequence[ArrayCell]) -> ArrayCell:
+        """A value; cells: outside arrays of what is compiled, those of the inputs left empty."""
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                plan, keys = compiled.fixed[key]
+                made = dict(zip(keys, _computed(plan, cells), strict=True))
+                self._known.update({key: cell for key, cell in made.items() if key not in self._known})
+                found = self._known[key]
+            return found
 
 
 class FixedValues:
-    """The values of all plans of an inference, for inputs of whatever shapes, by key.
+    """The values of all plans of an inference, for inputs of any shapes.
 
     parameters: the arrays that they are computed from.
     """
 
     def __init__(self, parameters: Sequence[ArrayCell]) -> None:
         self.parameters = tuple(parameters)
-        self._known: dict[Hashable, ArrayCell] = {}
-        self._number = 0
+        self._generation = Generation(-1)
         self._lock = threading.Lock()
+        self._is_told = False
 
-    def is_current(self, snapshot: Snapshot) -> bool:
+    def is_current(self, generation: Generation) -> bool:
         """Whether no parameter was written since, as far as can be told."""
-        number = snapshot.number
-        return all(cell.is_unchanged_since(number) for cell in self.parameters)
+        number = generation.number
+        for cell in self.parameters:  # noqa: SIM110  a generator takes twice as long, at each run
+            if not cell.is_unchanged_since(number):
+                return False
+        return True
 
-    def take(self, plan: Plan, keys: Sequence[Hashable], first: int) -> Snapshot:
-        """The values of a plan, computed where they are not there, or not those of the parameters as they are.
-
-        first: number of the first parameter among the plan's outside arrays.
-        """
+    def current(self) -> Generation:
+        """The values of the parameters as they are."""
         with self._lock:
             number = next(WRITES)
-            if not self.is_current(Snapshot(self._number, ())):
-                self._known = {}
-            if not self._known:
-                self._number = number
-            if any(key not in self._known for key in keys):
-                made = _computed(plan, [ArrayCell(0)] * first + list(self.parameters))
-                self._known.update((key, cell) for key, cell in zip(keys, made, strict=True) if key not in self._known)
-            return Snapshot(self._number, tuple(self._known[key] for key in keys))
+            if self._generation.number < 0 or not self.is_current(self._generation):
+                self._generation = Generation(number)
+                self._tell()
+            return self._generation
+
+    def _tell(self) -> None:
+        """Say once where values have to be computed at each run."""
+        if not self._is_told and any(cell.has_live_view for cell in self.parameters):
+            self._is_told = True
+            logger.warning(
+                "Somebody holds a view of a parameter's memory, through which it may be written unseen: what an "
+                "inference computes of parameters alone, such as folded normalization and packed weights, is computed "
+                "at each call. Drop the array that `.d` or `.data` gave, or keep a copy of it instead."
+            )
 
 
 def _computed(plan: Plan, cells: Sequence[ArrayCell]) -> list[ArrayCell]:

@@ -18,8 +18,8 @@ _PATIENCE_S = 1.0  # for writers that have begun; one that waits for this thread
 _PAUSE_S = 1e-4
 
 
-def run_whole(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> T:
-    """What a run gives during which no parameter was written.
+def run_whole(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> tuple[T, int]:
+    """What a run gives during which no parameter was written, and the number of `WRITES` at which it was over.
 
     A run during which one was is done again: that costs the others nothing. After two of them, who is going to write
     waits for the next one. Writes through views that users hold are not seen.
@@ -27,14 +27,14 @@ def run_whole(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> T:
     while True:
         for _ in range(_TRIES):
             number = next(WRITES)
-            result = run()
+            result, end = run(), next(WRITES)
             if _are_quiet_since(parameters, number):
-                return result
+                return result, end
         with _Waiting(parameters):
             number = next(WRITES)
-            result = run()
+            result, end = run(), next(WRITES)
             if _are_quiet_since(parameters, number):
-                return result
+                return result, end
 
 
 def _are_quiet_since(parameters: Sequence[ArrayCell], number: int) -> bool:

@@ -421,8 +421,10 @@ class Binding:
                 except IndexError:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
-            for cell in self._changed:
-                cell.is_being_written = True
+            if self._changed:
+                for cell in self._changed:
+                    cell.is_being_written = True
+                next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             try:
                 for random_state in self.random_states:
                     random_state[1] += 1

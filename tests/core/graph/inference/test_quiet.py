@@ -87,7 +87,8 @@ def test_a_run_beside_a_writer_is_done_again():
             cell.touched()
         return len(runs)
 
-    assert run_whole(run, [cell]) == 2
+    result, _ = run_whole(run, [cell])
+    assert result == 2
     assert runs == [False, False]
 
 

@@ -1,0 +1,89 @@
+"""Graphs of what depends on parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.array_desc import ArrayDesc
+from atled.graph.inference.folding import PRODUCTS, Product, folded, scale_and_shift
+from atled.graph.inference.recorded import OneCall, Operand, Recorded
+from atled.graph.inference.sizes import attributes_for
+from atled.graph.nodes.ir import Graph, IRValue
+
+
+class FixedGraph:
+    """The recorded calls that depend on parameters alone, each as a node once it is asked for.
+
+    parameters: the number of the outside array of each leaf that is no input, and what it is.
+    """
+
+    def __init__(self, recorded: Recorded, parameters: Sequence[tuple[int, ArrayDesc]]) -> None:
+        self.graph = Graph(recorded.context)
+        self._recorded = recorded
+        self._values: dict[Operand, IRValue | None] = {None: None}
+        for leaf, (number, desc) in enumerate(parameters, len(recorded.inputs)):
+            self._values[leaf] = self.graph.external(number, desc)
+
+    def value(self, operand: Operand) -> IRValue | None:
+        """A value; None for an absent one."""
+        waiting = [operand]
+        while waiting:
+            last = waiting[-1]
+            if last in self._values:
+                waiting.pop()
+                continue
+            assert isinstance(last, tuple), "an input does not depend on parameters alone"
+            call = self._recorded.calls[last[0]]
+            missing = [each for each in call.operands if each not in self._values]
+            waiting += missing
+            if not missing:
+                made = added(self.graph, call, [self._values[each] for each in call.operands])
+                self._values.update(((last[0], position), value) for position, value in enumerate(made))
+        return self._values[operand]
+
+    def present(self, operand: Operand) -> IRValue:
+        """A value that is not absent."""
+        found = self.value(operand)
+        assert found is not None
+        return found
+
+    def scale_and_shift(self, call: OneCall, dtype: np.dtype) -> tuple[IRValue, IRValue] | None:
+        """Of normalization of x of this dtype; see `folding`."""
+        parameters = [self.present(operand) for operand in call.operands[1:]]
+        self.graph.context = call.context
+        return scale_and_shift(self.graph, dtype, parameters, call.attributes["eps"])
+
+    def folded(self, call: OneCall, maker: OneCall, x: ArrayDesc) -> tuple[IRValue, IRValue] | None:
+        """Weight and bias of a product of x that gives what normalization behind it gives; see `folding`."""
+        found = self.scale_and_shift(call, x.dtype) if maker.spec.name in PRODUCTS else None
+        if found is None:
+            return None
+        weight, bias = (*(self.value(operand) for operand in maker.operands[1:]), None)[:2]
+        assert weight is not None
+        self.graph.context = maker.context
+        product = Product(maker.spec.name, x, weight, bias, maker.attributes)
+        return folded(self.graph, product, call.attributes["axes"][0], *found)
+
+
+def fixed_values_of(recorded: Recorded) -> frozenset[Operand]:
+    """The leaves and the values that depend on parameters alone; None, what is absent, among them."""
+    found: set[Operand] = {None}
+    leaves = {operand for call in recorded.calls for operand in call.operands if isinstance(operand, int)}
+    found.update(leaf for leaf in leaves if leaf >= len(recorded.inputs))
+    for number, call in enumerate(recorded.calls):
+        if found.issuperset(call.operands):
+            found.update((number, position) for position in range(call.output_count))
+    return frozenset(found)
+
+
+def added(graph: Graph, call: OneCall, inputs: Sequence[IRValue | None]) -> Sequence[IRValue]:
+    """What a call makes of inputs of any shapes, added to a graph."""
+    graph.context = call.context
+    shapes = [None if value is None else value.shape for value in inputs]
+    attributes: dict[str, Any] = dict(attributes_for(call, shapes))
+    for name in call.spec.float_names:
+        attributes[name] = graph.constant(attributes[name])
+    return graph.add(call.spec, inputs, attributes, call.context).outputs

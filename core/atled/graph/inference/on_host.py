@@ -1,0 +1,208 @@
+"""Inference by native steps in host memory: each run has memory of its own, in which its inputs are copied."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.cell import ArrayCell
+from atled.arrays.epoch import WRITES
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.graph.compile.plan import PackedInput, Plan
+from atled.graph.inference.compiling import Compiled
+from atled.graph.inference.fixed_values import FixedValues, Generation
+from atled.graph.inference.quiet import run_whole
+from atled.graph.inference.runner import Arrays, BoundRunner, Runner
+from atled.graph.run.by_address import ByAddress
+from atled.graph.run.fixed import FixedLayout, FixedProgram
+from atled.graph.run.packs import Packs, wanted
+
+
+def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> Runner:
+    """What runs an inference as long as its parameters are where they are and have their dtypes."""
+    kind = OnHost if OnHost.fits(compiled.plan, descs, values.parameters) else BoundRunner
+    return kind(compiled, descs, values)
+
+
+class _Given(NamedTuple):
+    """What a run reads beside its inputs.
+
+    generation: of what is computed from parameters alone.
+    storages: of parameters, and of what is computed from them, in the order of the layout; None where all who read it
+        have a pack. packed: the packs, None for one that is not kept. Both are kept alive by this.
+    addresses, packs: of these; 0 for None.
+    """
+
+    generation: Generation
+    storages: Sequence[HostStorage | None]
+    packed: Sequence[HostStorage | None]
+    addresses: Sequence[int]
+    packs: Sequence[int]
+
+
+class _Lane:
+    """What one run at a time has to itself: memory for inputs and outputs, and the program on it."""
+
+    __slots__ = ("_addresses", "_given", "_own", "inputs", "outputs", "program")
+
+    def __init__(self, runner: OnHost) -> None:
+        storages = [HostStorage(desc.nbytes) for desc in (*runner.given, *runner.results)]
+        arrays = [
+            storage.array(desc.shape, desc.dtype)
+            for storage, desc in zip(storages, (*runner.given, *runner.results), strict=True)
+        ]
+        self.inputs, self.outputs = arrays[: len(runner.given)], arrays[len(runner.given) :]
+        self._own = storages, [storage.address for storage in storages]
+        self.program = FixedProgram(runner.layout, runner.floats)
+        self._given: _Given | None = None
+        self._addresses: Sequence[int] = ()
+
+    def run(self, given: _Given) -> None:
+        """Run the program."""
+        if given is not self._given:
+            self._given = given
+            self._addresses = [*self._own[1], *given.addresses]
+        self.program.run(self._addresses, given.packs)
+
+
+class OnHost(Runner):
+    """See the module.
+
+    given: what the plan reads of the inputs.  results: what it makes.
+    """
+
+    def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
+        super().__init__(compiled, descs, values)
+        plan, count = self.plan, len(self._descs)
+        requests = {number: (plan.slots[slot].memory, dtype) for number, _, dtype, slot in plan.requests}
+        self._read = [number for number in range(count) if number in requests]
+        self.given = [self._descs[number] for number in self._read]
+        self.results = [plan.slots[slot].desc for slot in plan.targets]
+        self.floats = [value for _, value in plan.floats]
+        further = sorted(number for number in requests if number >= count)
+        self._arrays = [(number - count, requests[number][1]) for number in further]
+        given = [requests[number][0] for number in self._read]
+        given += [plan.slots[slot].memory for slot in plan.targets]
+        self.layout = FixedLayout(plan, [*given, *(requests[number][0] for number in further)])
+        # Inputs are others at each run: where one of them is packed, kernels go without packs.
+        packed = [self._parameter_of(packed) for packed in plan.packs]
+        self._packed = packed if all(number >= 0 for number in packed) else []
+        self._only_packed = _only_packed(plan, count)
+        self._lanes: list[_Lane] = []
+        self._lock = threading.Lock()
+        self._packs: tuple[Generation, Packs] | None = None
+        self._known: _Given | None = None
+        self._quiet = -1  # number of the end of a run since which nothing was to look at, if nobody wrote anything
+
+    @staticmethod
+    def fits(plan: Plan, descs: Sequence[ArrayDesc], parameters: Sequence[ArrayCell]) -> bool:
+        """Whether a plan can run so; what is computed from parameters alone is where the plan wants it."""
+        known = [*((HOST, desc.dtype) for desc in descs), *((cell.place, cell.dtype) for cell in parameters)]
+        return ByAddress.fits(plan) and all(
+            known[number] == (place, dtype) for number, place, dtype, _ in plan.requests if number < len(known)
+        )
+
+    def _parameter_of(self, packed: PackedInput) -> int:
+        """Which of the parameters, or of what is computed from them, is packed; negative for an input."""
+        number: int = self.plan.slots[packed.slot].source[1]
+        return number - len(self._descs)
+
+    def run(self, inputs: Arrays) -> list[np.ndarray]:
+        """See Runner."""
+        start, known = next(WRITES), self._known
+        if start == self._quiet + 1 and known is not None:
+            outputs = self._computed(inputs, known)
+            end = next(WRITES)
+            if end == start + 1:  # no array at all was written
+                self._quiet = end
+                return outputs
+        outputs, end = run_whole(lambda: self._computed(inputs, self._given()), self._watched)
+        known = self._known
+        is_seen = known is not None and self._values.is_current(known.generation)
+        self._quiet = end if is_seen else -1  # a view that somebody holds is to be looked at each time
+        return outputs
+
+    def _computed(self, inputs: Arrays, given: _Given) -> list[np.ndarray]:
+        try:
+            lane = self._lanes.pop()  # atomic: each thread takes one of its own
+        except IndexError:
+            lane = _Lane(self)
+        for number, array in zip(self._read, lane.inputs, strict=True):
+            array[...] = inputs[number]
+        lane.run(given)
+        outputs = [array.reshape(shape).copy() for array, shape in zip(lane.outputs, self._shapes, strict=True)]
+        self._lanes.append(lane)
+        return outputs
+
+    def _given(self) -> _Given:
+        """What there is to be read now; the object of last time while it is all the same."""
+        with self._lock:
+            last = self._known
+            if last is not None and self._values.is_current(last.generation):
+                packed = self._packs[1].take() if self._packs else ()
+                if list(packed) == list(last.packed):
+                    return last
+            self._known = self._looked_up()
+            return self._known
+
+    def _looked_up(self) -> _Given:
+        generation = self._values.current()
+        packed = self._packs_of(generation).take() if self._packed else ()
+        absent = {number for number, found in zip(self._packed, packed, strict=False) if found is None}
+        spared = self._only_packed - absent if packed else ()
+        storages = [
+            None if number in spared else _host_memory(self._value(generation, number), dtype)
+            for number, dtype in self._arrays
+        ]
+        addresses = [0 if storage is None else storage.address for storage in storages]
+        packs = [0 if storage is None else storage.address for storage in packed]
+        return _Given(generation, storages, packed, addresses, packs)
+
+    def _packs_of(self, generation: Generation) -> Packs:
+        """The packs of parameters, and of what is computed from these."""
+        if self._packs is None or self._packs[0] is not generation:
+            items = [
+                wanted(
+                    packed, (self._token(generation, number),), partial(self._memory_of, generation, number), patience=0
+                )
+                for packed, number in zip(self.plan.packs, self._packed, strict=True)
+            ]
+            self._packs = generation, Packs(items)
+        return self._packs[1]
+
+    def _token(self, generation: Generation, number: int) -> ArrayCell:
+        """What stands for an array in the key of its packs: for one that is computed the values need not stay."""
+        parameters = self._values.parameters
+        if number < len(parameters):
+            return parameters[number]
+        return generation.token(self._compiled.keys[number - len(parameters)])
+
+    def _memory_of(self, generation: Generation, number: int) -> tuple[int, object]:
+        """The memory of what is to be packed."""
+        cell = self._value(generation, number)
+        return _host_memory(cell, None).address, cell
+
+
+def _host_memory(cell: ArrayCell, dtype: np.dtype | None) -> HostStorage:
+    storage = cell.settle() if dtype is None else cell.copy_at(HOST, dtype)
+    assert isinstance(storage, HostStorage), "where the plan wants it"
+    return storage
+
+
+def _only_packed(plan: Plan, first: int) -> frozenset[int]:
+    """The arrays, by number from `first` on, that no step reads where all packs are kept."""
+    packed = {(packed.step, packed.pack.input) for packed in plan.packs}
+    read = {
+        plan.slots[argument].memory
+        for step in plan.steps
+        for position, argument in enumerate(step.arguments)
+        if argument >= 0 and (step, position) not in packed
+    }
+    memories = {plan.slots[slot].memory: number for number, _, _, slot in plan.requests if number >= first}
+    return frozenset(number - first for memory, number in memories.items() if memory not in read)

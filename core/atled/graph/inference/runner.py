@@ -1,0 +1,95 @@
+"""What runs a compiled inference: the interface, and the way that takes any plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.cell import ArrayCell
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.graph.inference.compiling import Compiled
+from atled.graph.inference.fixed_values import FixedValues, Generation
+from atled.graph.inference.quiet import run_whole
+from atled.graph.run.binding import Binding
+
+Arrays = Sequence[np.ndarray]
+
+
+class Runner(ABC):
+    """An inference compiled for inputs of some shapes and dtypes, for any threads.
+
+    compiled: its outside arrays are the inputs, the parameters, and what is computed from these alone.
+    descs: of the inputs.
+    """
+
+    def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
+        self.plan = compiled.plan
+        self._compiled = compiled
+        self._descs = list(descs)
+        self._shapes = compiled.shapes
+        self._values = values
+        # What steps count as changed, as normalization in half does, they leave as it is.
+        changed = {number - len(self._descs) for number, _, _ in compiled.plan.written}
+        self._watched = [cell for number, cell in enumerate(values.parameters) if number not in changed]
+
+        # The inputs are no part of what is computed from parameters alone.
+        self._outside = [*(ArrayCell(0) for _ in descs), *values.parameters]
+
+    def _value(self, generation: Generation, number: int) -> ArrayCell:
+        """A parameter, or what is computed from these alone, by its number among them; inputs do not count."""
+        parameters = self._values.parameters
+        if number < len(parameters):
+            return parameters[number]
+        return generation.value(self._compiled.keys[number - len(parameters)], self._compiled, self._outside)
+
+    @abstractmethod
+    def run(self, inputs: Arrays) -> list[np.ndarray]:
+        """The outputs, in new arrays, of parameters that nobody wrote meanwhile.
+
+        inputs: of the shapes of the plan; what has another dtype is cast.
+        """
+
+
+class BoundRunner(Runner):
+    """Any plan, and any that is observed: each run binds it to arrays of its own."""
+
+    def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
+        super().__init__(compiled, descs, values)
+        self._last: tuple[Generation, Sequence[ArrayCell]] | None = None
+
+    def run(self, inputs: Arrays) -> list[np.ndarray]:
+        """See Runner."""
+        outputs, _ = run_whole(lambda: self._run(inputs), self._watched)
+        return outputs
+
+    def _run(self, inputs: Arrays) -> list[np.ndarray]:
+        last = self._last
+        if last is None or not self._values.is_current(last[0]):
+            generation, count = self._values.current(), len(self._values.parameters) + len(self._compiled.keys)
+            last = self._last = generation, [self._value(generation, number) for number in range(count)]
+        plan = self.plan
+        cells = [_cell_of(array, desc) for array, desc in zip(inputs, self._descs, strict=True)]
+        made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
+        floats = [value for _, value in plan.floats]
+        Binding(plan, [*cells, *last[1]], made, floats).run()
+        outputs = []
+        for cell, shape in zip(made, self._shapes, strict=True):
+            cell.settle()
+            assert cell.dtype is not None
+            storage = cell.copy_at(HOST, cell.dtype)
+            assert isinstance(storage, HostStorage)
+            outputs.append(storage.array(shape, cell.dtype).copy())
+        return outputs
+
+
+def _cell_of(array: np.ndarray, desc: ArrayDesc) -> ArrayCell:
+    """A new array with some values."""
+    cell = ArrayCell(desc.size)
+    storage = cell.output(HOST, desc.dtype)
+    assert isinstance(storage, HostStorage)
+    storage.array(desc.shape, desc.dtype)[...] = array
+    return cell
