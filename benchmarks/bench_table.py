@@ -9,6 +9,7 @@ from typing import Any
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
+from bench_rows.keras_function import COUNTS
 from bench_rows.keras_scan import GIBBS_STEPS, SHORT_STEPS
 from bench_rows.keyed import PROGRAMS
 from bench_rows.neon_autodiff import STEPS
@@ -349,6 +350,50 @@ def _neon_autodiff() -> list[Row]:
     return [*known, normalized]
 
 
+def _keras_functions() -> list[Row]:
+    """Functions of the Keras-style backend with updates, and what the first calls of one take."""
+    case = "bench_rows.keras_function:"
+    pair = ("atled", "jax")
+    rows = [
+        Row("counter, a function", f"{case}counter", pair, per=COUNTS, unit="us", goal=Goal(0.7, ["jax"])),
+        Row("logistic step by a function, 512x784x10", f"{case}logistic", pair, unit="us", goal=Goal(0.9, ["jax"])),
+        Row(
+            "RBM step by a function, CD-1, 100x784x500",
+            f"{case}contrastive_divergence",
+            (*pair, "torch"),
+            of="step",
+            tolerance=None,
+            goal=Goal(0.85, ["jax", "torch"]),
+        ),
+    ]
+    for network in ("logistic", "rbm"):
+        name, arguments = f"{network} step by a function", {"network": network}
+        rows += [
+            Row(
+                f"{name}, another batch size",
+                f"{case}batch_size",
+                pair,
+                arguments,
+                tolerance=None,
+                goal=Goal(0.1, ["jax"]),
+            ),
+            *(
+                Row(
+                    f"first {name}, {'warm' if is_warm else 'empty'} cache",
+                    f"{case}first_step",
+                    pair,
+                    {**arguments, "is_warm": is_warm},
+                    unit="s",
+                    of="process",
+                    tolerance=None,
+                    goal=Goal(0.3 if is_warm else 0.5, ["jax"]),
+                )
+                for is_warm in (False, True)
+            ),
+        ]
+    return rows
+
+
 def _keras_random() -> list[Row]:
     """Random numbers of the Keras-style backend."""
     return [
@@ -546,6 +591,7 @@ ROWS = [
     *_neon_autodiff(),
     *_neon_convolutions(),
     *_neon_training(),
+    *_keras_functions(),
     *_keras_random(),
     *_keras_scan(),
     *_training(),
