@@ -74,9 +74,10 @@ def substreams(row: np.ndarray, count: int) -> np.ndarray:
 
 
 def _moved(rows: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    x = rows.astype(np.uint64)
-    halves = _product(x[..., :3], first.T, M1), _product(x[..., 3:], second.T, M2)
-    return np.concatenate(halves, axis=-1).astype(np.int32)
+    x, moved = rows.astype(np.uint64), np.empty(rows.shape, np.int32)
+    moved[..., :3] = _product(x[..., :3], first.T, M1)
+    moved[..., 3:] = _product(x[..., 3:], second.T, M2)
+    return moved
 
 
 @functools.cache
