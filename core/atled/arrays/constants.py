@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from weakref import WeakValueDictionary
+from functools import partial
+from weakref import WeakValueDictionary, ref
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
@@ -23,15 +24,16 @@ _UNTIL_ASKED_AGAIN = 64  # looks, where there was no room
 class Constant:
     """One form of some arrays: what is computed from them alone.
 
-    It lives as long as a plan that wants it, and keeps the arrays alive, so that no other ones can be taken for them.
+    It lives as long as a plan that wants it, and is kept no longer than the arrays live.
 
-    cells: the arrays.  patience: looks at unchanged arrays until it is kept; it grows where they are written often.
+    patience: looks at unchanged arrays until it is kept; it grows where they are written often.
     """
 
-    __slots__ = ("__weakref__", "_quiet", "_reads", "_seen", "cells", "kept", "patience", "used")
+    __slots__ = ("__weakref__", "_cells", "_quiet", "_reads", "_seen", "kept", "patience", "used")
 
     def __init__(self, cells: Sequence[ArrayCell], patience: int = _PATIENCE) -> None:
-        self.cells = tuple(cells)
+        dropped = partial(_drop, ref(self))
+        self._cells = tuple(ref(cell, dropped) for cell in cells)
         self.patience = patience
         self.kept: tuple[HostStorage, int] | None = None  # with the number of writes as of which it holds
         self.used = 0
@@ -39,10 +41,15 @@ class Constant:
         self._quiet = 0
         self._reads = 0
 
+    def is_of(self, cells: Sequence[ArrayCell]) -> bool:
+        """Whether these are the arrays, and no others that have their places in memory now."""
+        return all(found() is cell for found, cell in zip(self._cells, cells, strict=True))
+
     def holds_since(self, number: int) -> bool:
-        """Whether none of the arrays was written since a number of `WRITES`."""
-        for cell in self.cells:  # noqa: SIM110  # plans ask this at each run, and a generator takes twice as long
-            if not cell.is_unchanged_since(number):
+        """Whether none of the arrays was written since a number of `WRITES`, and all are there."""
+        for found in self._cells:  # plans ask this at each run, and a generator takes twice as long
+            cell = found()
+            if cell is None or not cell.is_unchanged_since(number):
                 return False
         return True
 
@@ -79,6 +86,13 @@ class Constant:
         self._quiet = -_UNTIL_ASKED_AGAIN
 
 
+def _drop(constant: ref[Constant], _: object) -> None:
+    """An array is gone: what was made of it goes, too."""
+    found = constant()
+    if found is not None:
+        found.kept = None
+
+
 class ConstantStore:
     """All constants that a plan wants, by form and arrays; those that are kept take at most so many bytes."""
 
@@ -93,7 +107,7 @@ class ConstantStore:
         key = (form, tuple(map(id, cells)))
         with self._lock:
             found = self._known.get(key)
-            if found is None:
+            if found is None or not found.is_of(cells):
                 found = self._known[key] = Constant(cells, patience)
             return found
 

@@ -22,7 +22,8 @@ from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled_contexts import lock_across_forks
 
-_LARGE_BYTES = 1 << 14
+LARGE_BYTES = 1 << 14
+"""Arrays of more bytes are never used again: to refer to one, or to its cell, without keeping it alive is safe."""
 _LIMIT_BYTES = 1 << 18
 _TOTAL_BYTES = 16 << 20
 _CHECK_EVERY = 64
@@ -235,7 +236,7 @@ class SpareWorkspaces:
     def __init__(self, nbytes: int, place: Place) -> None:
         self._nbytes = nbytes
         self._place = place
-        self._limit = 0 if nbytes > min(_LARGE_BYTES, _LIMITS.ring_bytes) else 2
+        self._limit = 0 if nbytes > min(LARGE_BYTES, _LIMITS.ring_bytes) else 2
         self._free: list[Storage] = []
 
     def take(self) -> Storage:
@@ -258,7 +259,7 @@ class SpareWorkspaces:
 
 def _limit(nbytes: int) -> int:
     """How many arrays of so many bytes are kept."""
-    return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMITS.ring_bytes // max(nbytes, 1))
+    return 0 if nbytes > LARGE_BYTES else min(_LIMIT, _LIMITS.ring_bytes // max(nbytes, 1))
 
 
 _IN_RING = 3

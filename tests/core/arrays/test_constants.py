@@ -18,11 +18,17 @@ from atled.logger import logger
 
 @pytest.fixture
 def store():
-    return ConstantStore(limit_bytes=1000)
+    yield ConstantStore(limit_bytes=1000)
+    _ALIVE.clear()
+
+
+_ALIVE = []
 
 
 def array(value=1.0):
-    return nn.NdArray.from_numpy_array(np.full(4, value, np.float32))
+    """One that lives as long as its test."""
+    _ALIVE.append(nn.NdArray.from_numpy_array(np.full(4, value, np.float32)))
+    return _ALIVE[-1]
 
 
 def made(store, constant, nbytes=100, before=0):
@@ -133,6 +139,14 @@ def test_it_goes_with_the_last_plan_that_wants_it(store):
     del constant
     gc.collect()
     assert store.kept_bytes() == 0
+
+
+def test_it_goes_with_its_array(store):
+    values = nn.NdArray.from_numpy_array(np.ones(4, np.float32))
+    constant = store.find("form", (values.cell,))
+    assert made(store, constant)
+    del values
+    assert constant.kept is None and not is_kept(constant)
 
 
 def test_threads_that_want_one_at_a_time_make_it_once(store):

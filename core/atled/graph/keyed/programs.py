@@ -18,6 +18,7 @@ from atled.arrays.watches import WATCHES, announce
 from atled.graph.compile.plans import PLANS
 from atled.graph.keyed.compiling import Compiled, compile_entries
 from atled.graph.keyed.entries import VIEW, Described, Entry, Leaves
+from atled.graph.keyed.packs import ProgramPacks
 from atled.graph.nodes.ir import IRNode
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress, by_address
@@ -187,6 +188,7 @@ class _OnHost(Program):
         "_new_bytes",
         "_new_dtypes",
         "_out",
+        "_packs",
         "_read",
         "_results",
     )
@@ -198,7 +200,10 @@ class _OnHost(Program):
         self._read = sorted(memories)
         slots = [plan.slots[number] for number in plan.targets]
         given = [*(memories[number] for number in self._read), *(slot.memory for slot in slots)]
-        self._by_address = by_address(plan, given)
+        # A view may begin elsewhere at the next run.
+        packs = None if source.has_views else ProgramPacks(plan, {*self.changed, *self.swapped})
+        self._packs = packs or None
+        self._by_address = by_address(plan, [*given, *packs.memories] if packs else given)
         self._results = _results_of(compiled, HOST)
         self._out = [Results(shape, slot.desc.dtype) for slot, shape in zip(slots, self._shapes, strict=False)]
         self._new_bytes = [slot.desc.nbytes for slot in slots[count:]]
@@ -248,12 +253,15 @@ class _OnHost(Program):
         addresses += made
         constants = self._constants
         values = self._floats(floats) if constants is None else constants
-        if self._is_pure:
-            self._by_address.run(addresses, values)
-            return
         new = [HostStorage(nbytes) for nbytes in self._new_bytes] if self.swapped else ()
         if new:
             addresses += [storage.address for storage in new]
+        if self._packs is not None:
+            packed, _held = self._packs.take(self._packs.of(cells))
+            addresses += packed
+        if self._is_pure:
+            self._by_address.run(addresses, values)
+            return
         if self._draws:
             self._run_drawing(cells, addresses, values)
         else:
@@ -274,6 +282,8 @@ class _OnHost(Program):
         results = [each.new for each in self._out]
         addresses: list[Any] = [storage.address for _, storage in held if storage is not None]
         run_at = self._by_address.at(addresses, self._floats(floats))
+        program_packs = self._packs
+        packs = None if program_packs is None else program_packs.of(cells)
 
         def run() -> list[np.ndarray] | None:
             for cell, storage in held:
@@ -282,8 +292,9 @@ class _OnHost(Program):
             if WATCHES:
                 return None
             made = [new() for new in results]
+            further, _held = ((), None) if program_packs is None or packs is None else program_packs.take(packs)
             try:
-                run_at([address for _, address in made])
+                run_at([*(address for _, address in made), *further])
             finally:
                 for cell in changed:
                     cell.touched()
