@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.expressions.calls import Rule, call, expression, sized_call
-from atled.keras_backend.expressions.distances import distance
-from atled.keras_backend.expressions.expression import Expression, in_order, place
-from atled.keras_backend.expressions.leaves import Constant, Placeholder, Variable
+from atled.keras_backend.expressions.expression import Expression, place
+from atled.keras_backend.expressions.leaves import Constant
 from atled.keras_backend.expressions.messages import asked
-from atled.keras_backend.expressions.promotion import arithmetic, cast
-from atled.keras_backend.expressions.sizes import Size, SizeOf, size
+from atled.keras_backend.expressions.promotion import arithmetic
+from atled.keras_backend.expressions.sizes import SizeOf, size
+from atled.keras_backend.expressions.windows import Bounds, moves, window
 
 if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value
 
 _NEW = -1
 """In place of an axis: a new one."""
-
-
-class _Bounds(NamedTuple):
-    """A slice along an axis."""
-
-    start: Size | None = None
-    stop: Size | None = None
-    step: Size | None = None
 
 
 def indexed(x: Expression, index: Any) -> Expression:
@@ -45,11 +37,11 @@ def indexed(x: Expression, index: Any) -> Expression:
 
 
 def _entry(given: Any, x: Expression) -> Any:
-    """An entry of an index in one of few forms: None, Ellipsis, _Bounds, int, Expression."""
+    """An entry of an index in one of few forms: None, Ellipsis, Bounds, int, Expression."""
     if given is None or given is Ellipsis:
         return given
     if isinstance(given, slice):
-        return _Bounds(*(None if each is None else size(each) for each in (given.start, given.stop, given.step)))
+        return Bounds(*(None if each is None else size(each) for each in (given.start, given.stop, given.step)))
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return int(given)
     found = expression(given)
@@ -78,7 +70,7 @@ def _per_axis(x: Expression, entries: list[Any]) -> list[Any]:
     if taken > x.ndim or ellipses > 1:
         wrong = f"there are {taken} indices" if ellipses < 2 else "there are two Ellipses"
         raise IndexError(four_parts(asked("operator []", (x,)), wrong, "", f"give at most {x.ndim}, and one Ellipsis"))
-    rest = [_Bounds()] * (x.ndim - taken)
+    rest = [Bounds()] * (x.ndim - taken)
     found = next((position for position, each in enumerate(entries) if each is Ellipsis), len(entries))
     return entries[:found] + rest + entries[found + 1 :]
 
@@ -132,7 +124,7 @@ def _paired(x: Expression, entries: Sequence[Any]) -> Expression:
     """Several indices that broadcast to one shape pick elements together, as NumPy's advanced indices do."""
     by_axis = [each for each in entries if each is not None]
     chosen = [axis for axis, each in enumerate(by_axis) if isinstance(each, int | Expression)]
-    y = _sliced(x, [each if isinstance(each, _Bounds) else _Bounds() for each in by_axis])
+    y = _sliced(x, [each if isinstance(each, Bounds) else Bounds() for each in by_axis])
     numbers = [position for position, each in enumerate(entries) if isinstance(each, int | Expression)]
     is_together = numbers == list(range(numbers[0], numbers[-1] + 1))
     rest = [axis for axis in range(y.ndim) if axis not in chosen]
@@ -149,8 +141,8 @@ def _paired(x: Expression, entries: Sequence[Any]) -> Expression:
         number = call("Take", numbered, _whole(given), axis=0)
         flat = number if axis == first else arithmetic("Add2", arithmetic("Mul2", flat, SizeOf(y, axis)), number)
     found = call("Take", merged, flat, axis=first)
-    kept = [_NEW if each is None else 0 for each in entries if each is None or isinstance(each, _Bounds)]
-    before = sum(1 for each in entries[: numbers[0]] if each is None or isinstance(each, _Bounds)) if is_together else 0
+    kept = [_NEW if each is None else 0 for each in entries if each is None or isinstance(each, Bounds)]
+    before = sum(1 for each in entries[: numbers[0]] if each is None or isinstance(each, Bounds)) if is_together else 0
     count = iter(range(found.ndim))
     layout = [_NEW if each == _NEW else next(count) for each in (*kept[:before], *[0] * flat.ndim, *kept[before:])]
     return _laid_out(found, layout)
@@ -181,12 +173,12 @@ def _numbers(y: Expression, axis: int) -> Rule:
 
 def _sliced(x: Expression, by_axis: Sequence[Any]) -> Expression:
     """Slices, and integers as slices of one element."""
-    bounds = [each if isinstance(each, _Bounds) else _Bounds() for each in by_axis]
+    bounds = [each if isinstance(each, Bounds) else Bounds() for each in by_axis]
     for axis, each in enumerate(bounds):
-        if _moves(each):
-            x, bounds[axis] = _window(x, axis, each), _Bounds()
+        if moves(each):
+            x, bounds[axis] = window(x, axis, each), Bounds()
     numbers = {axis: each for axis, each in enumerate(by_axis) if isinstance(each, int)}
-    if not numbers and all(each == _Bounds() for each in bounds):
+    if not numbers and all(each == Bounds() for each in bounds):
         return x
 
     written, _ = place()
@@ -228,55 +220,6 @@ def _of_one(x: Expression, written: str, index: int, axis: int, count: int) -> s
             )
         )
     return slice(index % count, index % count + 1)
-
-
-def _moves(bounds: _Bounds) -> bool:
-    """Whether where a slice lies is data: then only how many elements it has is asked for before a run."""
-    return bounds.step in (None, 1) and any(isinstance(each, Placeholder | Variable) for each in _sources(bounds))
-
-
-def _sources(bounds: _Bounds) -> list[Expression]:
-    """All that bounds are computed from, but what has sizes."""
-    return in_order([each for each in bounds if isinstance(each, Expression)], known=_SIZES)
-
-
-class _Sizes:
-    """Where to stop looking: at what is a size."""
-
-    def __contains__(self, each: Expression) -> bool:
-        return isinstance(each, SizeOf)
-
-
-_SIZES = _Sizes()
-
-
-def _window(x: Expression, axis: int, bounds: _Bounds) -> Expression:
-    """`x[start:stop]` along an axis, of which a run knows where it begins: rows by number, from the start on."""
-    count = SizeOf(x, axis)
-    if any(isinstance(each, Placeholder) and each.is_of_a_step for each in _sources(bounds)):
-        first = 0 if bounds.start is None else bounds.start
-        fixed = distance(first, count if bounds.stop is None else bounds.stop)
-        if fixed is not None:
-            # As many in each step, which NumPy's slices need not have: beyond the end is an IndexError.
-            numbers = call("Arange", ndim=1, dtype=np.int64, count=max(fixed, 0))
-            return call("Take", x, arithmetic("Add2", numbers, first), axis=axis)
-    start = _clipped(0 if bounds.start is None else bounds.start, count)
-    stop = count if bounds.stop is None else _clipped(bounds.stop, count)
-    length = arithmetic("MaximumTies", arithmetic("Sub2", stop, start), 0)
-
-    def rule(into: Specialization, values: Sequence[Value]) -> dict[str, Any]:
-        return {"count": into.size(length), "dtype": np.dtype(np.int64)}
-
-    rows = sized_call("Arange", rule=rule, sizes=[length], ndim=1, dtype=np.int64)
-    return call("Take", x, arithmetic("Add2", rows, start), axis=axis)
-
-
-def _clipped(bound: Size, count: Expression) -> Expression:
-    """A bound of a slice as a number from 0 to the count of elements."""
-    wide = cast(bound, np.int64) if isinstance(bound, Expression) else expression(np.int64(bound))
-    is_from_end = call("IsLess", wide, 0)
-    from_start = arithmetic("Add2", wide, arithmetic("Mul2", count, cast(is_from_end, np.int64)))
-    return arithmetic("MinimumTies", arithmetic("MaximumTies", from_start, 0), count)
 
 
 def _laid_out(y: Expression, layout: Sequence[int]) -> Expression:

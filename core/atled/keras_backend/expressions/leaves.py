@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value
 
 
-class _Shapes:
-    """How often a variable got an array of another shape: what is described for arrays holds until then.
-
-    It may miss one of two changes at the same time, but is never the same again behind one.
-    """
-
-    changes = 0
-
-
-SHAPES = _Shapes()
+def numbers(value: Any, dtype: np.dtype, asked: str) -> np.ndarray:
+    """What a program gives as values, in a dtype.  TypeError: no numbers; asked: for what they are."""
+    values = np.asarray(value)
+    if values.dtype.kind not in "biuf":
+        wrong = f"NumPy makes an array of {values.dtype} of a {type(value).__name__}"
+        raise TypeError(four_parts(asked, wrong, "", "give numbers"))
+    with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
+        return values.astype(dtype, copy=False)
 
 
 class Variable(Expression):
@@ -55,16 +53,12 @@ class Variable(Expression):
 
     def as_value(self, value: Any) -> np.ndarray:
         """What `set_value` would have it hold, checked."""
-        values = np.asarray(value)
         asked = f"values for the variable {self!r}"
-        if values.dtype.kind not in "biuf":
-            wrong = f"NumPy makes an array of {values.dtype} of a {type(value).__name__}"
-            raise TypeError(four_parts(asked, wrong, "", "give numbers"))
+        values = numbers(value, self.type, asked)
         if values.ndim != self.ndim:
             remedy = f"give an array of {counted(self.ndim)}; the shape may be another one"
             raise ValueError(four_parts(asked, f"these have {values.ndim}: {values.shape}", "", remedy))
-        with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
-            return values.astype(self.type, copy=False)
+        return values
 
     def hold(self, values: np.ndarray) -> None:
         """Hold values of its dtype, where the program's functions find them: in its array, or in one of their shape."""
@@ -72,7 +66,6 @@ class Variable(Expression):
             self.array.data = values
         else:
             self.array = NdArray.from_numpy_array(values)
-            SHAPES.changes += 1
 
     @property
     def advances(self) -> Mapping[Variable, Expression]:

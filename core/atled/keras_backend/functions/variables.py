@@ -10,7 +10,7 @@ import numpy as np
 from atled.errors import four_parts
 from atled.keras_backend.expressions.calls import expression, sized_call
 from atled.keras_backend.expressions.expression import Expression
-from atled.keras_backend.expressions.leaves import Placeholder, Variable
+from atled.keras_backend.expressions.leaves import Placeholder, Variable, numbers
 from atled.keras_backend.expressions.sizes import Sizes, sizes
 from atled.keras_backend.functions.dtypes import dtype_of
 from atled.keras_backend.settings import floatx
@@ -27,11 +27,7 @@ def variable(value: Any, dtype: Any = None, name: str | None = None) -> Variable
     """
     wanted = dtype_of(floatx() if dtype is None else dtype)
     found = value.eval() if isinstance(value, Expression) else value
-    values = np.asarray(found)
-    if values.dtype.kind not in "biuf":
-        wrong = f"NumPy makes an array of {values.dtype} of it"
-        raise TypeError(four_parts(f"a variable of a {type(value).__name__}", wrong, "", "give numbers"))
-    return Variable(values.astype(wanted), name)
+    return Variable(numbers(found, wanted, f"a variable of a {type(value).__name__}"), name)
 
 
 def placeholder(
@@ -104,7 +100,7 @@ def _evaluated(shape: Any) -> tuple[int, ...]:
     """Sizes as numbers.  ValueError: a negative one."""
     entries = sizes(shape)
     is_known = not any(isinstance(each, Expression) for each in entries)
-    numbers = tuple(int(each) for each in (np.array(entries, np.int64) if is_known else Sizes(entries).eval()))
-    if any(each < 0 for each in numbers):
-        raise ValueError(four_parts(f"a variable of shape {numbers}", "a size is negative", "", "use sizes from 0 on"))
-    return numbers
+    found = tuple(int(each) for each in (np.array(entries, np.int64) if is_known else Sizes(entries).eval()))
+    if any(each < 0 for each in found):
+        raise ValueError(four_parts(f"a variable of shape {found}", "a size is negative", "", "use sizes from 0 on"))
+    return found
