@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from atled.array_desc import ArrayDesc
 from atled.errors import four_parts
 from atled.keras_backend.expressions.expression import Expression, advances_of, below, reached
 from atled.keras_backend.expressions.leaves import Variable
+from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keras_backend.expressions.parts import Part, Several
 from atled.keras_backend.loops.parts import DoneRows, rows_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value
 
 _COUNT = np.dtype(np.int64)
+_KEPT_BYTES = 1 << 24
 
 
 class State(NamedTuple):
@@ -158,12 +160,16 @@ class Loop(Several):
             return rows
         return DoneRows(self, rows, self.parts[-1], None if state is None else self.parts[state])
 
-    def parts_read(self, computed: Iterable[Expression]) -> list[Expression]:
-        """The parts that some expressions read; none where gradients go through the loop, which need all of it."""
-        computed = list(computed)
-        if any(each.anchors and self in reached([each]) for each in computed):
-            return []
-        return [each for each in computed if each in self.parts[:-1]]
+    def kept(self, into: Specialization) -> list[Expression]:
+        """The parts that a function reads, for the run that tells the count of steps to give them, too.
+
+        None where gradients go through the loop, which need all of it, or where there might be so many rows that it is
+        better to do no more than there will be, in a second run.
+        """
+        read = [each for each in into.reached if each in self.parts[:-1]]
+        is_differentiated = any(each.anchors and self in reached([each]) for each in into.reached)
+        most = sum(part.desc.nbytes for part in into.value(self).parts)
+        return [] if is_differentiated or most > _KEPT_BYTES else read
 
     def described(self, into: Specialization) -> Value:
         """The loop; where it is known how many steps will be done, as many, whatever the condition says."""
@@ -184,7 +190,7 @@ class Loop(Several):
             values = {each: into.of(desc, number) for each, (desc, number) in zip(inside, given, strict=True)}
             values |= {each: into.value(outer) for each, outer in self.passed.items()}
             with into.scope(values, self._inside):
-                into.add(self._results)
+                self._add_step(into)
                 outputs.extend(into.value(each).desc for each in self.outputs)
                 for state, value in zip(self.states, first, strict=True):
                     self._check(state, value.desc, into.value(state.new).desc)
@@ -204,6 +210,22 @@ class Loop(Several):
         elif done is not None:
             parts.append(done)
         return into.parts(parts)
+
+    def _add_step(self, into: Specialization) -> None:
+        """Describe what the step computes.  TypeError: a size differs from step to step."""
+        try:
+            into.add(self._results)
+        except NeedsValueError as error:
+            if error.expression not in self._inside and all(
+                error.expression is not each.inside for each in self.states
+            ):
+                raise
+            wrong = f"a size within its step follows from {error.expression.shown}, which may differ from step to step"
+            remedy = (
+                "have sizes within a step follow from shapes, or from what is computed around the scan; of a scan that "
+                "until ends take the last row, by [-1]"
+            )
+            raise TypeError(self._refusal(wrong, remedy)) from None
 
     def _length(self, into: Specialization) -> int:
         """How many steps there are at most."""

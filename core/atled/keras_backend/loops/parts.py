@@ -45,9 +45,9 @@ class StepInput(Placeholder):
         raise TypeError(
             four_parts(
                 f"the value of {self!r}, an argument of the step of the scan at {self.written}",
-                "it has one in each step only, and is wanted outside of the step, or for a size within it",
+                "it has one in each step only, and is wanted outside of the step",
                 "",
-                "have the step return what is computed from it; sizes within a step are the same in all steps",
+                "have the step return what is computed from it",
             )
         )
 
@@ -90,7 +90,7 @@ class DoneRows(Expression):
         """A window on all rows; how many were done has to be known."""
         steps, rows = into.value(self.steps), into.value(self.rows)
         if steps.known is None:
-            raise NeedsValueError(self.steps, self.loop.parts_read(into.reached))
+            raise NeedsValueError(self.steps, self.loop.kept(into))
         return rows_of(into, rows._replace(number=into.number(self.rows)), 0, int(steps.known))
 
 

@@ -79,3 +79,11 @@ def test_a_step_that_fails_leaves_variables_as_they_were(backend):
     assert count.get_value() == 0
     assert function([[1.0, 0.0], [2.0, 0.0]]).shape == (2, 2)
     assert count.get_value() == 2
+
+
+def test_a_size_that_differs_from_step_to_step_is_refused(cpu):
+    count = B.variable(2, "int32")
+    s, updates = B.scan(lambda: (B.sum(B.arange(count)), {count: count + 1}), n_steps=3)
+    with pytest.raises(TypeError, match="a size within its step follows from"):
+        B.function([], s, updates=updates)()
+    assert count.get_value() == 2
