@@ -21,7 +21,7 @@ import numpy as np
 
 import atled.keras_backend as B
 from atled.demo.digits import SIDE, load_digits
-from atled_contexts import Context, context_scope
+from atled_contexts import context_scope, get_current_context, get_extension_context
 
 PIXELS = SIDE * SIDE
 BATCH = 20
@@ -227,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     parser.add_argument("--hidden", type=int, nargs=2, default=[100, 50], help="units of both layers (default: 100 50)")
     parser.add_argument("--epochs", type=int, default=20, help="for each layer, and again for both (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and samples (default: 0)")
-    parser.add_argument("--context", default="cpu", help="backend, such as cpu, gpu or reference (default: cpu)")
+    parser.add_argument("--context", help="backend, such as cpu or reference (default: the default Context)")
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the picture (default: demo-out)")
     arguments = parser.parse_args(argv)
 
@@ -235,7 +235,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     pixels, held_out = (
         (images.reshape(-1, PIXELS) > 0.5).astype(np.float32) for images in (digits.train_images, digits.test_images)
     )
-    with context_scope(Context([arguments.context])):
+    context = get_extension_context(arguments.context) if arguments.context else get_current_context()
+    with context_scope(context):
         flat = Machine(pixels, [sum(arguments.hidden)], seed)
         with progress("one layer", 2 * epochs) as show:
             train(flat, pixels, 2 * epochs, seed, show)

@@ -21,7 +21,7 @@ import numpy as np
 
 import atled.keras_backend as B
 from atled.demo.digits import SIDE, load_digits
-from atled_contexts import Context, context_scope
+from atled_contexts import context_scope, get_current_context, get_extension_context
 
 PIXELS = SIDE * SIDE
 BATCH = 20
@@ -209,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     parser.add_argument("--epochs", type=int, default=40, help="passes over the digits (default: 40)")
     parser.add_argument("--temperatures", type=int, default=1000, help="of the annealing (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and samples (default: 0)")
-    parser.add_argument("--context", default="cpu", help="backend, such as cpu, gpu or reference (default: cpu)")
+    parser.add_argument("--context", help="backend, such as cpu or reference (default: the default Context)")
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the picture (default: demo-out)")
     arguments = parser.parse_args(argv)
 
@@ -217,7 +217,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     pixels, held_out = (
         (images.reshape(-1, PIXELS) > 0.5).astype(np.float32) for images in (digits.train_images, digits.test_images)
     )
-    with context_scope(Context([arguments.context])):
+    context = get_extension_context(arguments.context) if arguments.context else get_current_context()
+    with context_scope(context):
         small = RBM(pixels, SMALL, arguments.seed)
         with progress(arguments.epochs // 4 + 1) as show:
             train(small, pixels, held_out, arguments.epochs // 4 + 1, arguments.seed, show)

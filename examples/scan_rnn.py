@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import atled.keras_backend as B
-from atled_contexts import Context, context_scope
+from atled_contexts import context_scope, get_current_context, get_extension_context
 
 BATCH = 32
 UNSEEN = 500
@@ -127,12 +127,13 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     parser.add_argument("--units", type=int, default=32, help="units of the layer (default: 32)")
     parser.add_argument("--batches", type=int, default=1500, help="batches of 32 to learn from (default: 1500)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and numbers (default: 0)")
-    parser.add_argument("--context", default="cpu", help="backend, such as cpu, gpu or reference (default: cpu)")
+    parser.add_argument("--context", help="backend, such as cpu or reference (default: the default Context)")
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the picture (default: demo-out)")
     arguments = parser.parse_args(argv)
 
     rng = np.random.RandomState(arguments.seed)
-    with context_scope(Context([arguments.context])):
+    context = get_extension_context(arguments.context) if arguments.context else get_current_context()
+    with context_scope(context):
         network = Network(arguments.units, arguments.seed)
         losses = train(network, arguments.steps, arguments.batches, rng)
         x = B.placeholder(ndim=2, name="x")

@@ -18,7 +18,13 @@ from __future__ import annotations
 from atled.compat.alias import MissingModuleError
 from atled.compat.drop_in import DropIn
 from atled.compat.keras_backend_names import NATURAL_BM, keras_style
-from atled_contexts import Context, reset_default_context, set_default_context
+from atled_contexts import (
+    Context,
+    extension_names,
+    get_extension_context,
+    reset_default_context,
+    set_default_context,
+)
 
 __all__ = ["MissingModuleError", "install", "uninstall"]
 
@@ -35,7 +41,7 @@ def install(name: str = NATURAL_BM, context: str | None = None) -> None:
     no module can have, or a backend that is none; nothing is changed then.
     """
     drop_in = _DROP_INS.get(name) or DropIn(keras_style(name))
-    computes = None if context is None else Context([context])
+    computes = None if context is None else _named(context)
     drop_in.install()
     _DROP_INS[name] = drop_in
     if computes is not None:
@@ -47,6 +53,11 @@ def uninstall() -> None:
     while _DROP_INS:
         _DROP_INS.popitem()[1].uninstall()
     reset_default_context()
+
+
+def _named(context: str) -> Context:
+    """What a plugin proposes for its backend, with what to fall back to; else that backend alone."""
+    return get_extension_context(context) if context in extension_names() else Context([context])
 
 
 install()
