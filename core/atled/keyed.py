@@ -319,9 +319,12 @@ class Description:
         self._entries.extend((OUTPUT, of, position) for position in range(count))
         return list(range(first, first + count))
 
-    def result(self, value: int) -> None:
-        """Have `run` give a value, in a new array."""
-        self._entries.append((RESULT, value))
+    def result(self, value: int, *, is_read_first: bool = False) -> None:
+        """Have `run` give a value, in a new array.
+
+        is_read_first: whether `run` is given a reader, which fetches it before anything is assigned.
+        """
+        self._entries.append((RESULT, value, True) if is_read_first else (RESULT, value))
 
     def assign(self, target: int | NdArray | View | Variable, value: int) -> None:
         """Have an array hold a value behind the run, broadcast and cast to what it holds.
@@ -386,11 +389,13 @@ class Description:
         """Who would compute each call, and why, for the arrays as they are; nothing is computed."""
         return Explanation([_explained(node) for node in self._compiled(list(self._leaves)).nodes()])
 
-    def run(self) -> list[NdArray]:
+    def run(self, reader: Callable[[Sequence[NdArray]], object] | None = None) -> list[NdArray]:
         """Compute and assign; the results, in the order in which they were asked for.
 
-        Where it fails, every array is as it was. Raises what the calls themselves would for shapes and attributes that
-        do not fit, TypeError or ValueError for a description that makes no sense.
+        reader: is called with these before anything is assigned, where they are `is_read_first`.
+
+        Where it or the reader fails, every array is as it was. Raises what the calls themselves would for shapes and
+        attributes that do not fit, TypeError or ValueError for a description that makes no sense.
         """
         begins, count = self._begins, len(self._entries)
         cells = self._cells if count == self._count else list(self._leaves)
@@ -409,19 +414,21 @@ class Description:
                 # Nothing is in there for arrays without values, nor where calls are observed.
                 program = known.get((*self._entries, *codes))
             if program is None:
-                return self._run_first(cells)
+                return self._run_first(cells, reader)
             self._program, self._table, self._codes = program, table, codes
             self._cells, self._count = cells, count
-        found: list[NdArray] = program.run(cells, begins, self._floats)
+        found: list[NdArray] = program.run(cells, begins, self._floats, reader)
         if RECORDERS:
             self._note(found)
         return found
 
-    def _run_first(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
+    def _run_first(
+        self, cells: Sequence[ArrayCell], reader: Callable[[Sequence[NdArray]], object] | None
+    ) -> list[NdArray]:
         """Run what is not known, on arrays without values, or while something observes calls."""
         program = self._compiled(cells)
         begins = self._begins
-        found = (program.run_bound if is_observed() else program.run)(cells, begins, self._floats)
+        found = (program.run_bound if is_observed() else program.run)(cells, begins, self._floats, reader)
         if RECORDERS:
             self._note(found)
         return found
@@ -570,22 +577,26 @@ class Runner:
         # The program, the table and the codes for which it was found; in one, as threads read it at the same time.
         self._found: tuple[Program | None, object, list[int]] = None, None, []
 
-    def run(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
+    def run(
+        self, cells: Sequence[ArrayCell], reader: Callable[[Sequence[NdArray]], object] | None = None
+    ) -> list[NdArray]:
         """Run it, see `Description.run`.
 
         cells: of arrays with the shapes of its own, in the order in which it named these first; no two the same one.
         """
         program = self._program(cells)
         if program is None:
-            return self._run_anew(cells)
-        found: list[NdArray] = program.run(cells, (), self._floats)
+            return self._run_anew(cells, reader)
+        found: list[NdArray] = program.run(cells, (), self._floats, reader)
         return found
 
     def run_out(self, cells: Sequence[ArrayCell]) -> list[np.ndarray]:
-        """The same, with results in new NumPy arrays."""
+        """The same, with results in new NumPy arrays; where one cannot be fetched, every array is as it was."""
         program = self._program(cells)
         if program is None:
-            return [array.data for array in self._run_anew(cells)]
+            made: list[np.ndarray] = []
+            self._run_anew(cells, lambda results: made.extend([each.data for each in results]))
+            return made
         found: list[np.ndarray] = program.run_out(cells, self._floats)
         return found
 
@@ -616,9 +627,11 @@ class Runner:
             return None
         return program
 
-    def _run_anew(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
+    def _run_anew(
+        self, cells: Sequence[ArrayCell], reader: Callable[[Sequence[NdArray]], object] | None
+    ) -> list[NdArray]:
         made = self.on(cells)
-        results = made.run()
+        results = made.run(reader)
         self._found = made._program, made._table, made._codes
         return results
 

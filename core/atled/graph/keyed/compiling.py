@@ -46,6 +46,8 @@ def compile_entries(entries: Sequence[Entry], leaves: Leaves, context: Context) 
     elementwise = frozenset(n for n, each in enumerate(described.assigned) if _is_elementwise(each))
     direct = views | elementwise | _made_for_one(described)
     tried = dict.fromkeys(((direct, False), (views | elementwise, False), (views, False), (views, True)))
+    if described.reads_first and not views and _is_elsewhere(described):
+        tried = {(frozenset(), False): None}  # to fetch results may fail
     whole = {each.number for each in described.assigned if each.is_whole}
     compiled = None
     for number, (in_place, is_apart) in enumerate(tried):
@@ -59,6 +61,12 @@ def compile_entries(entries: Sequence[Entry], leaves: Leaves, context: Context) 
         return compiled._replace(fits_addresses=False)
     compiled = _lowered(Described(entries, leaves, context), frozenset(), False)
     return compiled._replace(fits_addresses=leaves.begins is not None)
+
+
+def _is_elsewhere(described: Described) -> bool:
+    """Whether some of what is computed is not in host memory."""
+    values = [*described.results, *(each.value for each in described.assigned if not isinstance(each.value, Number))]
+    return any(value.place is not HOST for value in values)
 
 
 def _is_elementwise(assigned: Assigned) -> bool:

@@ -28,7 +28,8 @@ Entry = tuple[Any, ...]
 calls `(op, operands, attributes, True)`; the shape of a leaf; or one of
 
     (VIEW, leaf, shape, strides, offset), (NUMBER, float), (NUMBER, int, bits), (NUMBER, int, value, leaf of it),
-    (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values, error or None)
+    (OUTPUT, call, position), (RESULT, value), (RESULT, value, True), (ASSIGN, leaf, value)
+    (GRADIENTS, value, values, error or None)
     (LOOP, sequences, states, count, length, backwards), the entries of its step, (END_LOOP, states, rows, until)
     (BRANCH, condition), the entries of one side, (OTHERWISE, values), those of the other one, (END_BRANCH, values)
     (HELD, leaf, value), (SHOWN, value, shape, strides, offset)
@@ -37,7 +38,8 @@ Values are the numbers of their entries. A view names the first leaf of the same
 its offset counts from the first element of that leaf. Its strides are None where it is the whole array, () where it is
 a part in C order. An attribute is (name, value); of a run-time float (name,), unless the op refuses some values of
 it. HELD is what the array of a leaf would hold if it were assigned a value. SHOWN is a window on a value, or, without
-strides, that in another shape; both stand outside of loops and branches.
+strides, that in another shape; both stand outside of loops and branches. A RESULT with True is
+read before anything is assigned.
 """
 
 _BITS = (7, 8, 15, 16, 31, 32, 53)
@@ -100,7 +102,7 @@ class Assigned(NamedTuple):
 class Described:
     """The graph of a description.
 
-    results, assigned: what it is computed for.
+    results, assigned: what it is computed for.  reads_first: whether results are read before anything is assigned.
     lows: per array the element, counted from the first one of its first leaf, at which the graph has it begin.
     """
 
@@ -108,6 +110,7 @@ class Described:
         """graph: of which class it is to be."""
         self.graph = graph(context, by_operands=True)
         self.results: list[IRValue] = []
+        self.reads_first = False
         self.assigned: list[Assigned] = []
         self._values: list[Sequence[IRValue | Number]] = []
         self._calls: dict[Any, Sequence[IRValue]] = {}  # by op, operands, attributes and body
@@ -185,6 +188,7 @@ class Described:
             raise TypeError(four_parts(what, "it is in a loop or a branch", "", "have that return the value"))
         if kind == RESULT:
             self.results.append(self.value(entry[1]))
+            self.reads_first = self.reads_first or len(entry) > 2
         elif kind == ASSIGN:
             self._assign(entry[1], entry[2])
         elif kind == GRADIENTS:

@@ -31,6 +31,9 @@ _PLACES_LIMIT = 64
 
 Cells = Sequence[ArrayCell]
 
+Reader = Callable[[Sequence[NdArray]], object]
+"""Reads results, before arrays are given other memory; if that fails, they are not."""
+
 
 class Source:
     """What a program is compiled from: a description, and what its arrays are like.
@@ -125,7 +128,9 @@ class Program(ABC):
         return [node for node in self._source.described().graph.nodes if node.decision is not None]
 
     @abstractmethod
-    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+    def run(
+        self, cells: Cells, begins: Sequence[int], floats: Sequence[float], reader: Reader | None = None
+    ) -> list[NdArray]:
         """Compute: the results, in new arrays. Where it fails, every array is as it was.
 
         cells: settled, of the arrays in their order.  begins: elements in front of the first leaf of each; none at all
@@ -134,7 +139,9 @@ class Program(ABC):
 
     def run_out(self, cells: Cells, floats: Sequence[float]) -> list[np.ndarray]:
         """`run` without views, with results in new NumPy arrays."""
-        return [array.data for array in self.run(cells, (), floats)]
+        made: list[np.ndarray] = []
+        self.run(cells, (), floats, lambda results: made.extend([each.data for each in results]))
+        return made
 
     def kept(self, cells: Cells, floats: Sequence[float]) -> Callable[[], list[np.ndarray] | None] | None:
         """`run_out` to be called again and again, for arrays that mostly stay where they are; None: none is quicker.
@@ -143,7 +150,9 @@ class Program(ABC):
         """
         return None
 
-    def run_bound(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+    def run_bound(
+        self, cells: Cells, begins: Sequence[int], floats: Sequence[float], reader: Reader | None = None
+    ) -> list[NdArray]:
         """The same by a binding, which a trace and a verification see step by step."""
         # Where views begin matters to it; whole arrays begin where the plan has them begin.
         compiled = self._source.placed(begins, cells) if self._has_views else self.compiled
@@ -155,8 +164,11 @@ class Program(ABC):
         for number in compiled.changed:
             cells[number].touched()
         count = len(compiled.shapes)
+        results = [NdArray.over(cell, shape) for cell, shape in zip(made, compiled.shapes, strict=False)]
+        if reader is not None:
+            reader(results)
         _swap(cells, compiled.swapped, [(cell.place, cell.dtype, cell.storage) for cell in made[count:]])
-        return [NdArray.over(cell, shape) for cell, shape in zip(made, compiled.shapes, strict=False)]
+        return results
 
     def _floats(self, given: Sequence[float]) -> Sequence[float]:
         """The value of each float of the plan."""
@@ -223,7 +235,9 @@ class _OnHost(Program):
             cells[number].place is place and cells[number].dtype == dtype for number, place, dtype, _ in plan.requests
         )
 
-    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+    def run(
+        self, cells: Cells, begins: Sequence[int], floats: Sequence[float], reader: Reader | None = None
+    ) -> list[NdArray]:
         """See Program."""
         made: list[NdArray] = []
         addresses = []
@@ -233,6 +247,8 @@ class _OnHost(Program):
             made.append(array)
             addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
         self._run(cells, begins, floats, addresses)
+        if reader is not None:
+            reader(made)  # they are in host memory, where that does not fail
         return made
 
     def run_out(self, cells: Cells, floats: Sequence[float]) -> list[np.ndarray]:
@@ -358,7 +374,9 @@ class _OnDevice(Program):
             for number, place, dtype, _ in plan.requests
         )
 
-    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+    def run(
+        self, cells: Cells, begins: Sequence[int], floats: Sequence[float], reader: Reader | None = None
+    ) -> list[NdArray]:
         """See Program."""
         place = self._on_device.place
         storages: list[Any] = []
@@ -375,6 +393,8 @@ class _OnDevice(Program):
             storages.append(array.cell.storage)
         new = [DeviceStorage(place, size, dtype) for size, dtype in self._new]
         self._launch(cells, [storage.address for storage in (*storages, *new)], self._floats(floats))
+        if reader is not None:
+            reader(made)
         if new:
             _swap(cells, self.swapped, [(place, storage.dtype, storage) for storage in new])
         return made
@@ -402,7 +422,9 @@ class _Placed(Program):
         super().__init__(source, compiled)
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], Program] = {}
 
-    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+    def run(
+        self, cells: Cells, begins: Sequence[int], floats: Sequence[float], reader: Reader | None = None
+    ) -> list[NdArray]:
         """See Program."""
         key = tuple(begins), tuple(cell.size for cell in cells)
         program = self._known.get(key)
@@ -410,7 +432,7 @@ class _Placed(Program):
             if len(self._known) >= _PLACES_LIMIT:
                 self._known.clear()
             program = self._known[key] = _placed(self._source, self._source.placed(begins, cells), cells)
-        return program.run(cells, begins, floats)
+        return program.run(cells, begins, floats, reader)
 
 
 class _Bound(Program):
@@ -418,9 +440,11 @@ class _Bound(Program):
 
     __slots__ = ()
 
-    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+    def run(
+        self, cells: Cells, begins: Sequence[int], floats: Sequence[float], reader: Reader | None = None
+    ) -> list[NdArray]:
         """See Program."""
-        return self.run_bound(cells, begins, floats)
+        return self.run_bound(cells, begins, floats, reader)
 
 
 def _results_of(compiled: Compiled, place: Place) -> list[tuple[Spares[NdArray], tuple[int, ...]]]:

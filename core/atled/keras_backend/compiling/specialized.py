@@ -13,7 +13,7 @@ import numpy as np
 from atled.keras_backend.compiling.arguments import Wanted
 from atled.keras_backend.compiling.specialization import Specialization
 from atled.keras_backend.expressions.expression import Expression
-from atled.keras_backend.expressions.leaves import Variable
+from atled.keras_backend.expressions.leaves import SHAPES, Variable
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, Runner
 
@@ -100,9 +100,11 @@ class _Bound:
             cells[number] = variable.array.cell
         return cells
 
-    def run(self, arrays: Sequence[NdArray]) -> list[NdArray]:
-        """The results."""
-        return self._runner.run(self._on(arrays))
+    def run(
+        self, arrays: Sequence[NdArray], reader: Callable[[Sequence[NdArray]], object] | None = None
+    ) -> list[NdArray]:
+        """The results; reader: reads them before anything is assigned."""
+        return self._runner.run(self._on(arrays), reader)
 
     def run_out(self, arrays: Sequence[NdArray]) -> list[np.ndarray]:
         """The results, in NumPy arrays."""
@@ -143,8 +145,9 @@ class Final(Specialized):
             known = made.value(each).known
             self._outputs.append((count, known))
             if known is None:
-                d.result(made.number(each))
+                d.result(made.number(each), is_read_first=True)
                 count += 1
+        self._count = count
         self._reshaped: list[tuple[int, Variable]] = []
         is_updating = False
         for variable, new in wanted.updates.items():
@@ -163,11 +166,12 @@ class Final(Specialized):
             return self._outputs_of(())
         if not self._reshaped:
             return self._outputs_of(self._bound.run_out(arrays))
-        results = self._bound.run(arrays)
-        found = self._outputs_of([each.data for each in results])
+        found: list[np.ndarray] = []
+        results = self._bound.run(arrays, lambda made: found.extend([each.data for each in made[: self._count]]))
         for number, variable in self._reshaped:
             variable.array = results[number]
-        return found
+        SHAPES.changes += 1
+        return self._outputs_of(found)
 
     def _outputs_of(self, results: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, of which some are known."""

@@ -225,7 +225,7 @@ def test_threads_may_call_one_function_at_the_same_time():
     assert not wrong
 
 
-@pytest.mark.parametrize("operation", ["launch", "allocation", "upload"])
+@pytest.mark.parametrize("operation", ["launch", "allocation", "upload", "download"])
 def test_a_call_that_fails_leaves_every_variable_as_it_was(operation):
     failed = 0
     rng = np.random.default_rng(0)
