@@ -13,7 +13,7 @@ import numpy as np
 from atled.keras_backend.compiling.arguments import Wanted
 from atled.keras_backend.compiling.specialization import Specialization
 from atled.keras_backend.expressions.expression import Expression
-from atled.keras_backend.expressions.leaves import SHAPES, Variable
+from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, Runner
 
@@ -170,7 +170,6 @@ class Final(Specialized):
         results = self._bound.run(arrays, lambda made: found.extend([each.data for each in made[: self._count]]))
         for number, variable in self._reshaped:
             variable.array = results[number]
-        SHAPES.changes += 1
         return self._outputs_of(found)
 
     def _outputs_of(self, results: Sequence[np.ndarray]) -> list[np.ndarray]:
