@@ -74,6 +74,27 @@ def _prepare(module: str) -> Callable[[Call], Prepared]:
     return prepare
 
 
+def _accepts_widened(module: str) -> Callable[[Call], bool | str]:
+    def accepts(call: Call) -> bool | str:
+        answer: bool | str = _module("widened").accepts(call, _accepts(module))
+        return answer
+
+    return accepts
+
+
+def _prepare_widened(module: str) -> Callable[[Call], Prepared]:
+    def prepare(call: Call) -> Prepared:
+        prepared: Prepared = _module("widened").prepare(call, _prepare(module))
+        return prepared
+
+    return prepare
+
+
+def _below_kernels(_: Call) -> float:
+    """Behind kernels that take the dtype itself, before the adopted reference."""
+    return -0.5
+
+
 def _either_layout(_: Call) -> str:
     """Images with the channels behind take as long as others."""
     return ""
@@ -151,6 +172,15 @@ class CpuPlugin:
                     layout=_either_layout if op in EITHER_LAYOUT else None,
                     integers=module in INTEGERS,
                     strides=STRIDES.get(module, {}).get(op, ()),
+                )
+                registrar.implementation(
+                    op,
+                    "cpu",
+                    _prepare_widened(module),
+                    accepts=_accepts_widened(module),
+                    prefers=_below_kernels,
+                    note="kernel in float32",
+                    layout=_either_layout if op in EITHER_LAYOUT else None,
                 )
         for op in COPIES:
             registrar.implementation(
