@@ -267,7 +267,7 @@ class Description:
 
         sequences: values whose rows are taken, all of one length.  states: their first values, of the shapes and dtypes
         that the step returns.
-        count: how many steps, a whole number without axes.
+        count: how many steps, a whole number without axes, or a Python number by `number`.
         length: how many, or with a count how many at most; None for that of the sequences.
         backwards: whether the first step has the last row.
 

@@ -166,7 +166,7 @@ class Loop(Several):
         None where gradients go through the loop, which need all of it, or where there might be so many rows that it is
         better to do no more than there will be, in a second run.
         """
-        read = [each for each in into.reached if each in self.parts[:-1]]
+        read: list[Expression] = [each for each in into.reached if each in self.parts[:-1]]
         is_differentiated = any(each.anchors and self in reached([each]) for each in into.reached)
         most = sum(part.desc.nbytes for part in into.value(self).parts)
         return [] if is_differentiated or most > _KEPT_BYTES else read
