@@ -14,6 +14,7 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
+from atled_cpu_numba.kernels.recurrent.packed_weights import weight_packed
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
@@ -55,6 +56,7 @@ class Forward:
     cells: int
     workspace: int
     share_bytes: int  # of the workspace, per share
+    packed: int  # address of the weight as PACK_WEIGHT leaves it, or 0
 
 
 @layout
@@ -106,7 +108,7 @@ def _build_forward(name: str) -> Callable[..., int]:
         first, after = batch * part // parts, batch * (part + 1) // parts
         inner = w[Forward.workspace] + part * w[Forward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
-        packed_x = zeros + 4 * zero_count
+        packed_x = zeros + 4 * zero_count if w[Forward.packed] == 0 else w[Forward.packed]
         packed_h = packed_x + 4 * padded(maps * size) * depth
         packed_new = packed_h + 4 * padded((maps - separate) * size) * size
         zero = floats32(zeros)
@@ -114,12 +116,12 @@ def _build_forward(name: str) -> Callable[..., int]:
             zero[i] = 0.0
         row = depth + size
         joined = maps - separate
-        pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
-        pack_weight(pack, inner, weight + 4 * depth, row, 1, joined * size, size, packed_h)
-        if separate > 0:
-            pack_weight(
-                pack, inner, weight + 4 * (joined * size * row + depth), row, 1, separate * size, size, packed_new
-            )
+        if w[Forward.packed] == 0:
+            pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
+            pack_weight(pack, inner, weight + 4 * depth, row, 1, joined * size, size, packed_h)
+            if separate > 0:
+                start = weight + 4 * (joined * size * row + depth)
+                pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new)
         s, s_column = (bias, 1) if bias != 0 else (zeros, 0)
         # All rows of x follow each other if the share has all sequences, else those of one step do.
         groups = 1 if after - first == batch else steps
@@ -235,7 +237,8 @@ def _build_backward(name: str) -> Callable[..., int]:
 class _Family(NamedTuple):
     """The kernels of one kind of cell, and where their arguments are in the block.
 
-    block: the layout.  maps: affine maps per unit.
+    block: the layout.  maps: affine maps per unit.  separate: of them, whose products with h are not added to those
+        with x.
     inputs, outputs: words of the op's arguments by name, None for inputs that are not taken.
     """
 
@@ -244,11 +247,12 @@ class _Family(NamedTuple):
     maps: int
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
+    separate: int = 0
 
 
-def _forward(name: str, maps: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> _Family:
+def _forward(name: str, maps: int, inputs: tuple[str, ...], outputs: tuple[str, ...], *, separate: int = 0) -> _Family:
     kernel = Kernel(f"{name.lower()}_sequence", partial(_build_forward, name), parameters=(name,))
-    return _Family(kernel, Forward, maps, inputs, outputs)
+    return _Family(kernel, Forward, maps, inputs, outputs, separate)
 
 
 def _backward(name: str, maps: int, inputs: tuple[str | None, ...], outputs: tuple[str, ...]) -> _Family:
@@ -258,7 +262,7 @@ def _backward(name: str, maps: int, inputs: tuple[str | None, ...], outputs: tup
 
 _FORWARD = {
     "LSTM": _forward("LSTM", 4, ("x", "h", "c", "weight", "bias"), ("y", "h_n", "c_n", "gates", "cells")),
-    "GRU": _forward("GRU", 3, ("x", "h", "weight", "bias"), ("y", "h_n", "gates")),
+    "GRU": _forward("GRU", 3, ("x", "h", "weight", "bias"), ("y", "h_n", "gates"), separate=1),
     "TANH": _forward("TANH", 1, ("x", "h", "weight", "bias"), ("y", "h_n")),
     "RELU": _forward("RELU", 1, ("x", "h", "weight", "bias"), ("y", "h_n")),
 }
@@ -325,6 +329,10 @@ def prepare(call: Call) -> Prepared:
         reverse=int(call.attributes["reverse"]),
         share_bytes=share_bytes,
     )
+    packs = []
+    if forward:
+        operand, sizes = family.inputs.index("weight"), {"depth": depth, "size": size}
+        packs.append(weight_packed(Forward.packed, operand, maps=family.maps, separate=family.separate, **sizes))
     given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
     return launch(
         family.kernel,
@@ -332,5 +340,6 @@ def prepare(call: Call) -> Prepared:
         words_of(family.block, *given, *family.outputs, "workspace"),
         parts=parts,
         workspace=share_bytes * parts,
+        packs=packs,
         note=f"packed once, {host_lanes().rows}x{columns} tiles",
     )

@@ -1,0 +1,84 @@
+"""The weight of a recurrent layer as its steps multiply by it, which depends on nothing but the weight.
+
+The kernels pack it at each call, unless they are given it: the engine keeps what `weight_packed` asks for while the
+weight is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled.plugin import Pack as PackOf
+from atled_cpu_numba.kernels.products.matmul_plan import round_up
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import native_of
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.store import Kernel
+
+
+@layout
+class PackWeight:
+    """What PACK_WEIGHT reads."""
+
+    weight: int  # address: (maps, size, depth + size)
+    target: int  # address of the panels: of x, of h for the maps that add to those of x, then of h for the others
+    workspace: int  # for the block of PACK
+    pack: int  # address of PACK
+    maps: int  # per unit
+    separate: int  # of them: the last ones, whose product with h is not added to that with x
+    depth: int  # of x
+    size: int  # units
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.recurrent.products import pack_weight, padded
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    @kernel
+    def pack_recurrent(block, part, parts):
+        w = words(block)
+        pack, inner, weight, packed_x = (
+            w[PackWeight.pack],
+            w[PackWeight.workspace],
+            w[PackWeight.weight],
+            w[PackWeight.target],
+        )
+        maps, separate, depth, size = (
+            w[PackWeight.maps],
+            w[PackWeight.separate],
+            w[PackWeight.depth],
+            w[PackWeight.size],
+        )
+        row, joined = depth + size, maps - separate
+        packed_h = packed_x + 4 * padded(maps * size) * depth
+        packed_new = packed_h + 4 * padded(joined * size) * size
+        pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
+        pack_weight(pack, inner, weight + 4 * depth, row, 1, joined * size, size, packed_h)
+        if separate > 0:
+            start = weight + 4 * (joined * size * row + depth)
+            pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new)
+        return 0
+
+    return pack_recurrent
+
+
+PACK_WEIGHT = Kernel("pack_recurrent", _build)
+
+
+def packed_bytes(maps: int, separate: int, depth: int, size: int) -> int:
+    """Bytes of the panels, those behind the last one included."""
+    columns = host_lanes().columns
+    floats = round_up(maps * size, columns) * depth + round_up((maps - separate) * size, columns) * size
+    floats += round_up(separate * size, columns) * size if separate else 0
+    return 4 * (floats + PACK_SLACK)
+
+
+def weight_packed(word: int, operand: int, *, maps: int, separate: int, depth: int, size: int) -> PackOf:
+    """The weight, input number `operand` of a recurrent layer, for a word of its block."""
+    sizes = {"maps": maps, "separate": separate, "depth": depth, "size": size}
+    words = filled(PackWeight, pack=PACK["float32"].address(), **sizes)
+    native = native_of(PACK_WEIGHT, words, (PackWeight.weight, PackWeight.target, PackWeight.workspace))
+    form = "recurrent", *sizes.values()
+    return PackOf(operand, word, form, packed_bytes(**sizes), native, workspace=8 * BLOCK_WORDS)
