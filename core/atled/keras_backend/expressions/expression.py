@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atled.errors import four_parts
 from atled.keras_backend.expressions.messages import counted, function_name
 from atled.keras_backend.expressions.operators import Operators
 
@@ -73,6 +74,11 @@ class Expression(Operators):
     def shown(self) -> str:
         """It, and where it was written, for messages."""
         return f"{self!r}, written at {self.written}"
+
+    def __reduce__(self) -> Any:
+        """Not copied and not pickled: what it is computed from would be another one."""
+        asked, wrong = f"a copy or a pickle of {self!r}", "only variables can be copied and pickled"
+        raise TypeError(four_parts(asked, wrong, "", "keep the values of variables, and write the expression anew"))
 
     def __repr__(self) -> str:
         name = self.by if self.name is None else repr(self.name)

@@ -40,6 +40,10 @@ class Variable(Expression):
         self.array = NdArray.from_numpy_array(value)
         self.next: Expression | None = None
 
+    def __reduce__(self) -> Any:
+        """Copies and pickles have its values and its name; rows of random generators are refused."""
+        return super().__reduce__() if self.next is not None else (Variable, (self.get_value(), self.name))
+
     def get_value(self) -> np.ndarray:
         """A copy of its values."""
         return self.array.data.copy()
