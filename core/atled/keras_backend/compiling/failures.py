@@ -11,6 +11,8 @@ from atled.keras_backend.expressions.messages import asked, reworded
 
 _OP = re.compile(r"(\w+)\(")
 _BY = re.compile(r"^.*? by \S+ of \S+: ")  # "Take(float32[3, 2], ...) by cpu of cpu-numba: index out of range"
+# Native loops and branches: "Loop(int32[2]) by engine of atled: Branch: Take: index out of range, in step 1"
+_WITHIN = re.compile(r"^(?:Loop|Branch)\(.*? by \S+ of \S+: (?:(?:Loop|Branch): )*(\w+): ")
 
 
 def located(error: Exception, reached: Sequence[Expression]) -> Exception | None:
@@ -18,10 +20,12 @@ def located(error: Exception, reached: Sequence[Expression]) -> Exception | None
 
     reached: what was computed. Where several are of that op, all are named: a program does not tell which of them.
     """
-    op = _OP.match(str(error))
+    within = _WITHIN.match(str(error))
+    op = within or _OP.match(str(error))
     failed = [each for each in reached if isinstance(each, Call) and op is not None and each.op == op[1]]
     if not failed:
         return None
     places = dict.fromkeys(f"{asked(each.by, each.operands)}, written at {each.written}" for each in failed)
-    text = _BY.sub("(): ", str(error), count=1)  # the end of what an op was asked, for `reworded`
+    # "(): " is the end of what an op was asked, for `reworded`.
+    text = (_WITHIN if within else _BY).sub("(): ", str(error), count=1)
     return reworded(type(error)(text), ", or ".join(places))

@@ -12,6 +12,18 @@ def test_an_index_that_is_out_of_range_is_located(backend):
         B.function([index], data[index])([4])
 
 
+def test_what_fails_within_scans_and_branches_is_located(backend):
+    data, index = B.variable(np.arange(4), name="data"), B.placeholder(ndim=2, dtype="int32", name="index")
+
+    def step(row):
+        inner, _ = B.scan(lambda k: B.ifelse(k > 3, data[k], data[0]), sequences=row)
+        return inner
+
+    s, _ = B.scan(step, sequences=index)
+    with pytest.raises(IndexError, match=r"data.*written at .*test_failures\.py:\d+: .*out of range"):
+        B.function([index], s)([[0, 1], [2, 4]])
+
+
 def test_a_singular_system_is_located(backend):
     a = B.placeholder(ndim=2, name="a")
     with pytest.raises(ValueError, match=r"solve\(a.*written at .*test_failures\.py:\d+: .*singular"):
