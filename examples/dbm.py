@@ -123,7 +123,7 @@ def updates_by_momentum(
     return updates
 
 
-def learn_by_batches(learn: Callable[..., Any], count: int, epochs: int, seed: int, show: Callable[[], Any]) -> None:
+def learn_by_batches(learn: Callable[..., Any], count: int, epochs: int, seed: int, show: Callable[..., Any]) -> None:
     """Call a function of the rows of a batch and of a rate that falls; show is called after each epoch."""
     order = np.random.RandomState(seed)
     for epoch in range(epochs):
@@ -133,7 +133,7 @@ def learn_by_batches(learn: Callable[..., Any], count: int, epochs: int, seed: i
         show()
 
 
-def pretrain(machine: Machine, pixels: np.ndarray, epochs: int, seed: int, show: Callable[[], Any]) -> None:
+def pretrain(machine: Machine, pixels: np.ndarray, epochs: int, seed: int, show: Callable[..., Any]) -> None:
     """Each layer by itself, by contrastive divergence: the lower one reads twice, the upper one writes twice."""
     x, rows, rate = B.placeholder(ndim=2), B.placeholder(ndim=1, dtype="int32"), B.placeholder(ndim=0)
     values = pixels
@@ -153,7 +153,7 @@ def pretrain(machine: Machine, pixels: np.ndarray, epochs: int, seed: int, show:
         values = B.function([x], machine.sampled(h))(values)
 
 
-def train(machine: Machine, pixels: np.ndarray, epochs: int, seed: int, show: Callable[[], Any]) -> Any:
+def train(machine: Machine, pixels: np.ndarray, epochs: int, seed: int, show: Callable[..., Any]) -> Any:
     """All layers together; the chains."""
     x, rows, rate = B.placeholder(ndim=2), B.placeholder(ndim=1, dtype="int32"), B.placeholder(ndim=0)
     data = B.variable(pixels, name="data")
@@ -185,7 +185,7 @@ def error_of(machine: Machine) -> Callable[[np.ndarray], float]:
 
 
 @contextmanager
-def progress(what: str, epochs: int) -> Iterator[Callable[[str], None]]:
+def progress(what: str, epochs: int) -> Iterator[Callable[..., None]]:
     """What shows that an epoch is done, as a bar of rich, with a text beside it."""
     # Lazy: what loads the example, such as a test, may do without.
     from rich.progress import BarColumn, Progress, TextColumn
@@ -193,7 +193,11 @@ def progress(what: str, epochs: int) -> Iterator[Callable[[str], None]]:
     columns = TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[text]}")
     with Progress(*columns) as bar:
         task = bar.add_task(what, total=epochs, text="")
-        yield lambda text="": bar.update(task, advance=1, text=text)
+
+        def show(text: str = "") -> None:
+            bar.update(task, advance=1, text=text)
+
+        yield show
 
 
 def draw(path: Path, errors: Sequence[float], flat: float, rows: Sequence[tuple[str, np.ndarray]]) -> None:

@@ -61,7 +61,7 @@ def adam(loss: Any, learned: Sequence[Any], rate: Any) -> list[tuple[Any, Any]]:
     norm = B.sqrt(sum(B.sum(B.square(each)) for each in gradients))
     factor = 1.0 / B.maximum(norm, 1.0)
     count = B.variable(0.0, name="count")
-    updates = [(count, count + 1.0)]
+    updates: list[tuple[Any, Any]] = [(count, count + 1.0)]
     fixed = B.sqrt(1.0 - B.pow(0.999, count + 1.0)) / (1.0 - B.pow(0.9, count + 1.0))
     for each, gradient in zip(learned, gradients, strict=True):
         mean, square = B.zeros_like(each), B.zeros_like(each)
