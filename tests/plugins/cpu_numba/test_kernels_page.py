@@ -31,7 +31,7 @@ def test_the_table_of_the_block_lists_what_launch_takes():
     listed = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     taken = inspect.signature(launch.launch).parameters
     assert sorted(listed) == sorted(set(taken) - {"kernel", "owner", "note"})
-    assert set(listed) - {"words", "workspace"} <= set(Native.__slots__)
+    assert set(listed) - {"words", "workspace", "packs"} <= set(Native.__slots__)
 
 
 def test_the_numbers_of_the_page_are_those_of_the_code():
