@@ -134,18 +134,25 @@ def _paired(x: Expression, entries: Sequence[Any]) -> Expression:
         y = call("Transpose", y, axes=tuple(order))
     last = first + len(chosen)
     merged = sized_call("Reshape", y, rule=_merging(first, last), ndim=y.ndim - len(chosen) + 1, dtype=y.type)
-    flat: Any = 0
-    for axis, given in zip(range(first, last), (by_axis[each] for each in chosen), strict=True):
-        # Taken from the numbers of the axis: that refuses what is out of range, and counts from the end.
-        numbered = sized_call("Arange", rule=_numbers(y, axis), sizes=[SizeOf(y, axis)], ndim=1, dtype=np.int64)
-        number = call("Take", numbered, _whole(given), axis=0)
-        flat = number if axis == first else arithmetic("Add2", arithmetic("Mul2", flat, SizeOf(y, axis)), number)
+    flat = _flat(y, first, [by_axis[axis] for axis in chosen])
     found = call("Take", merged, flat, axis=first)
     kept = [_NEW if each is None else 0 for each in entries if each is None or isinstance(each, Bounds)]
     before = sum(1 for each in entries[: numbers[0]] if each is None or isinstance(each, Bounds)) if is_together else 0
     count = iter(range(found.ndim))
     layout = [_NEW if each == _NEW else next(count) for each in (*kept[:before], *[0] * flat.ndim, *kept[before:])]
     return _laid_out(found, layout)
+
+
+def _flat(y: Expression, first: int, indices: Sequence[int | Expression]) -> Expression:
+    """The numbers, in C order, of the elements that indices pick along axes from one on."""
+    flat: Expression | None = None
+    for axis, index in enumerate(indices, first):
+        # Taken from the numbers of the axis: that refuses what is out of range, and counts from the end.
+        numbered = sized_call("Arange", rule=_numbers(y, axis), sizes=[SizeOf(y, axis)], ndim=1, dtype=np.int64)
+        number = call("Take", numbered, _whole(index), axis=0)
+        flat = number if flat is None else arithmetic("Add2", arithmetic("Mul2", flat, SizeOf(y, axis)), number)
+    assert flat is not None, "there are at least two indices"
+    return flat
 
 
 def _whole(index: int | Expression) -> Expression:
