@@ -24,16 +24,17 @@ def at_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of arrays that gives arrays, of one of expressions that gives expressions."""
     signature = inspect.signature(function)
 
-    @functools.wraps(function)
     def computed(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs)
         for name, value in given.arguments.items():
             if name != "value":  # of a variable, which takes anything
-                given.arguments[name] = _expressed(value) if name in _VALUES else _as_sizes(value)
+                given.arguments[name] = _expressed(value, name) if name in _VALUES else _as_sizes(value)
         with context_scope(_reference()):
             return _values(function(*given.args, **given.kwargs))
 
-    return computed
+    # Messages say which function the program called by the name of its frame, which is that of the code.
+    computed.__code__ = computed.__code__.replace(co_name=function.__name__)
+    return functools.wraps(function)(computed)
 
 
 def waits(function: Callable[..., Any], instead: str) -> Callable[..., NoReturn]:
@@ -58,12 +59,14 @@ def _reference() -> Context:
     return Context(["reference:float"])
 
 
-def _expressed(value: Any) -> Any:
-    """A value, or a list of them, with constants for arrays."""
+def _expressed(value: Any, name: str) -> Any:
+    """A value, or a list of them, with constants for arrays, which have the parameter's name in messages."""
     if isinstance(value, (np.ndarray, np.generic)):
-        return Constant(value)
+        constant = Constant(value)
+        constant.name = name
+        return constant
     if isinstance(value, (list, tuple)) and any(isinstance(each, np.ndarray) for each in value):
-        return [_expressed(each) for each in value]
+        return [_expressed(each, f"{name}[{number}]") for number, each in enumerate(value)]
     return value
 
 

@@ -181,9 +181,18 @@ def test_what_waits_for_values_is_refused(call):
     assert "What to do: " in str(raised.value)
 
 
-def test_errors_are_those_of_the_backend():
-    with pytest.raises(ValueError, match="What to do"):
-        B.dot(X, Y)
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: B.dot(X, Y), "dot(x: float32"),
+        (lambda: B.sum(X, axis=5), "sum(x: float32, 2 axes)"),
+        (lambda: B.concatenate([X, V]), "concatenate(tensors[0]: float32, 2 axes, tensors[1]: float32, 1 axis)"),
+    ],
+)
+def test_errors_name_the_function_and_its_arguments(call, words):
+    with pytest.raises(ValueError, match="What to do") as raised:
+        call()
+    assert str(raised.value).startswith(words)
 
 
 def test_the_references_compute():
