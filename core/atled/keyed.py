@@ -41,7 +41,7 @@ from atled.graph.keyed.programs import Program, described, leaves_of, program_of
 from atled.graph.keyed.sequences import RECORDERS, Said
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
-from atled.limits.caches import Generations
+from atled.limits.caches import Generations, register_cache
 from atled.ops.own import OWN
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
@@ -60,6 +60,7 @@ __all__ = [
     "Runner",
     "View",
     "outcome",
+    "register_cache",
 ]
 
 _INTS = frozenset((int,))

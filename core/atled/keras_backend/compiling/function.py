@@ -17,8 +17,7 @@ from atled.keras_backend.compiling.given import as_array
 from atled.keras_backend.compiling.specialized import Given, Specialized
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
-from atled.keyed import Description, NdArray
-from atled.limits.caches import register_cache
+from atled.keyed import Description, NdArray, register_cache
 
 _LIMIT = 64  # specializations of one function
 
