@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts
+from atled.keras_backend.compiling.constants import Constants
 from atled.keras_backend.expressions.calls import call, operand
 from atled.keras_backend.expressions.expression import Expression, advances_of, below, reached
 from atled.keras_backend.expressions.leaves import Constant, Placeholder, Variable
@@ -21,6 +22,7 @@ class Wanted(NamedTuple):
 
     updates: by variable its new value, in its dtype; those of random generators as well.
     replaced: by expression what stands for it.  reached: all that is computed, each behind what it needs.
+    constants: what of it depends on nothing, as it is computed.
     """
 
     inputs: list[Expression]
@@ -28,6 +30,7 @@ class Wanted(NamedTuple):
     updates: dict[Variable, Expression]
     replaced: dict[Expression, Expression]
     reached: list[Expression]
+    constants: Constants
 
 
 def wanted(inputs: Any, outputs: Sequence[Any], updates: Any, options: Mapping[str, Any]) -> Wanted:
@@ -55,7 +58,8 @@ def wanted(inputs: Any, outputs: Sequence[Any], updates: Any, options: Mapping[s
         raise ValueError(
             four_parts(asked, f"it needs {names}, which is none of them", "", "list it, or replace it by givens")
         )
-    return Wanted(listed, found, assigned, _cut(replaced, computed), computed)
+    constants = Constants(each for each in computed if each not in replaced)
+    return Wanted(listed, found, assigned, _cut(replaced, computed), computed, constants)
 
 
 def pairs_of(given: Any, what: str) -> list[tuple[Any, Any]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError
+from atled.keras_backend.compiling.constants import Constants
 from atled.keras_backend.expressions.expression import Expression, below, in_order, reached
 from atled.keras_backend.expressions.messages import asked, reworded
 from atled.keras_backend.expressions.needs import NeedsValueError
@@ -46,10 +47,14 @@ class Specialization:
     description: to which all is added.  reached: all expressions that the function computes.
     """
 
-    def __init__(self, reached: Sequence[Expression] = ()) -> None:
-        """reached: all expressions that the function computes, for those that ask who reads them."""
+    def __init__(self, reached: Sequence[Expression] = (), constants: Constants | None = None) -> None:
+        """reached: all expressions that the function computes, for those that ask who reads them.
+
+        constants: what other specializations of the function have computed; None: there are none.
+        """
         self.description = Description()
         self.reached = reached
+        self._constants = Constants(reached) if constants is None else constants
         self._values: dict[Expression, Value] = {}
         # Described outside of the loop or branch that is being described: what that has of these are constants to it.
         self._outside: Mapping[Expression, Value] = {}
@@ -172,6 +177,9 @@ class Specialization:
 
     def call(self, call: Call) -> Value:
         """A call of an op."""
+        constant = self._constants.find(call)
+        if constant is not None:
+            return self.known(constant)
         values = [self._values[each] if isinstance(each, Expression) else each for each in call.operands]
         operands = [each.desc if isinstance(each, Value) else None if each is None else type(each) for each in values]
         try:
@@ -209,12 +217,12 @@ class Specialization:
         descs = [None if each is None else ArrayDesc(each.shape, each.dtype) for each in map(_array, given)]
         found = spec.reference(*map(_array, given), **spec.check_attributes(attributes, descs))
         made = found if isinstance(found, np.ndarray) or np.isscalar(found) else found[0]
-        return self.known(np.asarray(made).astype(desc.dtype))
+        return self.known(self._constants.add(call, np.asarray(made).astype(desc.dtype)))
 
     def _numbered(self, value: Value) -> Value:
         """What is known, as an array of the description."""
         assert value.known is not None
-        return value._replace(number=self.description.leaf(NdArray.from_numpy_array(value.known)))
+        return value._replace(number=self.description.leaf(self._constants.array(value.known)))
 
     def _apart(self, value: Value) -> Value:
         """A value that is computed, and that no other expression has as well."""

@@ -42,7 +42,7 @@ class Given(NamedTuple):
 
     def begun(self, arrays: Sequence[NdArray], *, is_replacing: bool = False) -> Specialization:
         """A specialization that has the inputs, and what stands for others unless that is to be computed."""
-        made = Specialization(self.wanted.reached)
+        made = Specialization(self.wanted.reached, self.wanted.constants)
         for each, array in zip(self.inputs, arrays, strict=True):
             made.input(each, array)
         if is_replacing:
