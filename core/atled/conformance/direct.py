@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from atled.preparing import prepare
 from atled_contexts import Implementation, native_executor
 
 NUMBER = 7  # of the step, for the flag
+_NOTHING: Mapping[int, Any] = {}
 
 
 class HostArray(GuardedArray):
@@ -69,7 +70,7 @@ class Launch:
     case: what is called.  implementation: who computes it.  prepared: as `prepare` gave it.
     call: the case's, unless outputs are left out of it.
     skipped: what it takes with strides are parts, in C order, of larger memory, behind so many elements; None: whole.
-    forms: names of the ways to run it: "run", "launch of bind", "native", "native in 3 parts".
+    forms: names of the ways to run it: "run", "launch of bind", "native", "native in 3 parts", "native with packs".
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Launch:
             None if desc is None else self._output(number, desc) for number, desc in enumerate(self.call.writes)
         ]
         self._workspace = self._workspaces()
+        self._of_packs: list[Memory] = []
         has_flag = bool(self.prepared.may_fail) or self.prepared.heeds_failure
         self._flag = self.memory(ArrayDesc((1,), np.int64)) if has_flag else None
         self.bound: Callable[[], object] | None = None  # what `bind` gave, as a program; once that ran
@@ -176,7 +178,8 @@ class Launch:
     @property
     def is_intact(self) -> bool:
         """Whether nothing was written beside the arrays, as far as that can be seen."""
-        return all(memory is None or memory.is_intact for memory in [*self.inputs, *self.outputs, *self._workspace])
+        own = [*self._workspace, *self._of_packs]
+        return all(memory is None or memory.is_intact for memory in [*self.inputs, *self.outputs, *own])
 
     def _forms(self) -> Iterator[tuple[str, Callable[[], None]]]:
         arguments = [None if memory is None else memory.argument for memory in [*self.inputs, *self.outputs]]
@@ -197,6 +200,28 @@ class Launch:
                 "native" if parts == 1 else f"native in {parts} parts",
                 self._native(native, parts, executor, arguments),
             )
+        if self.prepared.packs:
+            yield "native with packs", self._packed(native, executor, arguments)
+
+    def _packed(self, native: Native, executor: Any, arguments: Sequence[Any]) -> Callable[[], None]:
+        """With the packs that it asks for, made of the inputs at the launch; in place of these it finds poison."""
+        given, words, steps = list(arguments), {}, []
+        for pack in self.prepared.packs:
+            desc = self.call.inputs[pack.input]
+            assert desc is not None, "a pack of an absent input"
+            of_pack = [self.memory(ArrayDesc((count,), np.uint8)) for count in (pack.nbytes, pack.workspace)]
+            poison = self.memory(desc)
+            self._of_packs += [*of_pack, poison]
+            target, workspace = (memory.argument for memory in of_pack)
+            steps.append(self._native(pack.native, pack.native.parts, executor, (given[pack.input], target, workspace)))
+            given[pack.input], words[pack.word] = poison.argument, target
+        steps.append(self._native(native, native.parts, executor, given, words))
+
+        def launch() -> None:
+            for step in steps:
+                step()
+
+        return launch
 
     def _called(self, run: Callable[..., None], arguments: Sequence[Any]) -> Callable[[], None]:
         """Called, with a copy of the random state that changes behind: whoever waits in a queue has read it by then."""
@@ -243,8 +268,17 @@ class Launch:
     def _is_random_state(self, number: int) -> bool:
         return self.case.spec.input_at(number).kind == "random_state"
 
-    def _native(self, native: Native, parts: int, executor: Any, arguments: Sequence[Any]) -> Callable[[], None]:
+    def _native(
+        self,
+        native: Native,
+        parts: int,
+        executor: Any,
+        arguments: Sequence[Any],
+        packs: Mapping[int, Any] = _NOTHING,
+    ) -> Callable[[], None]:
         block = native.block.copy()
+        for word, pack in packs.items():
+            block[word] = pack.ctypes.data
         for word, argument in zip(native.arguments, arguments, strict=True):
             if word >= 0 and argument is not None:
                 block[word] = argument.ctypes.data
