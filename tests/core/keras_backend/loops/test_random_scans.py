@@ -9,7 +9,50 @@ from hypothesis import strategies as st
 import atled.keras_backend as B
 
 SIZE = 3
-OPS = ("add", "mul", "sin", "spread")
+OPS = ("add", "mul", "sin", "spread", "inner", "branch", "slope")
+
+
+class OfNumPy:
+    """What a step is made of, on arrays."""
+
+    sin, sum, exp = np.sin, np.sum, np.exp
+
+    @staticmethod
+    def inner(a, b):
+        """A loop of two steps."""
+        return (a * 0.5 + np.sin(b)) * 0.5 + np.sin(b)
+
+    @staticmethod
+    def branch(a, b):
+        """One of two values."""
+        return a * 0.7 if a.sum() > 0 else b * 0.6
+
+    @staticmethod
+    def slope(a, b):
+        """The gradient of sum(sin(a) b) by a, where b is a constant."""
+        return np.cos(a) * b
+
+
+class OfBackend:
+    """The same, on expressions."""
+
+    sin, sum, exp = B.sin, B.sum, B.exp
+
+    @staticmethod
+    def inner(a, b):
+        """See OfNumPy."""
+        rows, _ = B.scan(lambda c: c * 0.5 + B.sin(b), a, n_steps=2)
+        return rows[-1]
+
+    @staticmethod
+    def branch(a, b):
+        """See OfNumPy."""
+        return B.ifelse(B.sum(a) > 0.0, a * 0.7, b * 0.6)
+
+    @staticmethod
+    def slope(a, b):
+        """See OfNumPy."""
+        return B.gradients(B.sum(B.sin(a) * B.stop_gradient(b)), a)
 
 
 class Drawn(NamedTuple):
@@ -48,20 +91,23 @@ def scans(draw):
     )
 
 
-def step_of(drawn, np_or_b, values):
+def step_of(drawn, lib, values):
     """What a step makes of rows, states and constants: new states and outputs, all of SIZE numbers, and a sum."""
     values = list(values)
     for op, first, second in drawn.ops:
         a, b = values[first % len(values)], values[second % len(values)]
         made = {
             "add": lambda a=a, b=b: a + b * 0.5,
-            "mul": lambda a=a, b=b: np_or_b.sin(a) * b,
-            "sin": lambda a=a: np_or_b.sin(a + 0.5),
-            "spread": lambda a=a: a * 0.3 + np_or_b.sum(a) * 0.1,
+            "mul": lambda a=a, b=b: lib.sin(a) * b,
+            "sin": lambda a=a: lib.sin(a + 0.5),
+            "inner": lambda a=a, b=b: lib.inner(a, b),
+            "branch": lambda a=a, b=b: lib.branch(a, b),
+            "slope": lambda a=a, b=b: lib.slope(a, b),
+            "spread": lambda a=a: a * 0.3 + lib.sum(a) * 0.1,
         }
         values.append(made[op]())
     wanted = drawn.states + drawn.stateless
-    return [values[-1 - n % len(values)] * 0.9 for n in range(wanted)], np_or_b.sum(values[-1]), values[-1]
+    return [values[-1 - n % len(values)] * 0.9 for n in range(wanted)], lib.sum(values[-1]), values[-1]
 
 
 def expected(drawn, sequences, states, w, v):
@@ -71,7 +117,7 @@ def expected(drawn, sequences, states, w, v):
     steps = min(lengths) if drawn.steps is None else drawn.steps
     for k in range(steps):
         now = [each[len(each) - 1 - k if drawn.backwards else k] for each in sequences]
-        outputs, total, last = step_of(drawn, np, [*now, *states, w, *([np.exp(w)] if drawn.captured else []), v])
+        outputs, total, last = step_of(drawn, OfNumPy, [*now, *states, w, *([np.exp(w)] if drawn.captured else []), v])
         states = outputs[: drawn.states]
         for row, value in zip(rows, outputs, strict=True):
             row.append(value)
@@ -87,7 +133,7 @@ def described(drawn, sequences, states, w, v):
     around = [B.exp(w)] if drawn.captured else []
 
     def step(*inputs):
-        outputs, total, last = step_of(drawn, B, [*inputs, *around, v])
+        outputs, total, last = step_of(drawn, OfBackend, [*inputs, *around, v])
         parts = [outputs]
         if drawn.updated:
             parts.append({v: v * 0.5 + last})
