@@ -105,6 +105,11 @@ class Specialization:
         """That of an expression, if it is there by now."""
         return self._values.get(expression)
 
+    @property
+    def is_within(self) -> bool:
+        """Whether the step of a loop or a side of a branch is being described."""
+        return bool(self._outside)
+
     @contextlib.contextmanager
     def scope(self, values: Mapping[Expression, Value], hidden: Container[Expression] = ()) -> Iterator[None]:
         """The step of a loop or a side of a branch: what is described there is not there behind it.

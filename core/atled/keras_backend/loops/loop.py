@@ -158,7 +158,12 @@ class Loop(Several):
         rows = self.parts[len(self.states) + number]
         if self.condition is None:
             return rows
-        return DoneRows(self, rows, self.parts[-1], None if state is None else self.parts[state])
+        return DoneRows(self, rows, None if state is None else self.parts[state])
+
+    @property
+    def done(self) -> Part:
+        """How many steps were done, where a condition ends the loop."""
+        return self.parts[-1]
 
     def kept(self, into: Specialization) -> list[Expression]:
         """The parts that a function reads, for the run that tells the count of steps to give them, too.
@@ -166,17 +171,27 @@ class Loop(Several):
         None where gradients go through the loop, which need all of it, or where there might be so many rows that it is
         better to do no more than there will be, in a second run.
         """
-        read: list[Expression] = [each for each in into.reached if each in self.parts[:-1]]
-        is_differentiated = any(each.anchors and self in reached([each]) for each in into.reached)
-        most = sum(part.desc.nbytes for part in into.value(self).parts)
-        return [] if is_differentiated or most > _KEPT_BYTES else read
+        if self._is_differentiated(into) or self._has_many_rows(into):
+            return []
+        return [each for each in into.reached if each in self.parts[:-1]]
+
+    def is_better_counted(self, into: Specialization) -> bool:
+        """Whether gradients would store rows for many steps that are not done, so that a run is to count them first."""
+        return not into.is_within and self._is_differentiated(into) and self._has_many_rows(into)
+
+    def _is_differentiated(self, into: Specialization) -> bool:
+        return any(each.anchors and self in reached([each]) for each in into.reached)
+
+    def _has_many_rows(self, into: Specialization) -> bool:
+        """Whether the outputs have so many rows, where all steps are done, that it matters."""
+        return sum(into.value(self).parts[part.number].desc.nbytes for part in self.parts) > _KEPT_BYTES
 
     def described(self, into: Specialization) -> Value:
         """The loop; where it is known how many steps will be done, as many, whatever the condition says."""
         d = into.description
         count = self._length(into)
         ended = self.condition is not None
-        done = into.found(self.parts[-1]) if ended else None
+        done = into.found(self.done) if ended else None
         if done is not None and done.known is not None:
             count, ended = int(done.known), False
         sequences = {row: self._begun(into, row, count) for row in self.sequences}

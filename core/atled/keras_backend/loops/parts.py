@@ -55,23 +55,22 @@ class StepInput(Placeholder):
 class DoneRows(Expression):
     """The rows of an output for the steps that were done, where a condition ends the loop.
 
-    rows: for all steps that there might have been, zeros where none was.  steps: how many there were.
+    rows: for all steps that there might have been, zeros where none was.
     state: the last row, where it is a state of the loop.
     """
 
-    __slots__ = ("loop", "rows", "state", "steps")
+    __slots__ = ("loop", "rows", "state")
 
-    def __init__(self, loop: Loop, rows: Part, steps: Part, state: Part | None) -> None:
+    def __init__(self, loop: Loop, rows: Part, state: Part | None) -> None:
         super().__init__(rows.ndim, rows.type, loop.name)
         self.loop = loop
         self.rows = rows
-        self.steps = steps
         self.state = state
 
     @property
     def needed(self) -> Sequence[Expression]:
         """All rows, and how many to take."""
-        return (self.rows, self.steps)
+        return (self.rows, self.loop.done)
 
     @property
     def paths(self) -> Sequence[Expression]:
@@ -83,14 +82,14 @@ class DoneRows(Expression):
         if type(index) is not int or index != -1:
             return super().__getitem__(index)
         if self.state is not None:
-            return LastRow(self.rows, self.state)
-        return call("Take", self.rows, call("Sub2", self.steps, 1), axis=0)
+            return LastRow(self.loop, self.rows, self.state)
+        return call("Take", self.rows, call("Sub2", self.loop.done, 1), axis=0)
 
     def described(self, into: Specialization) -> Value:
         """A window on all rows; how many were done has to be known."""
-        steps, rows = into.value(self.steps), into.value(self.rows)
+        steps, rows = into.value(self.loop.done), into.value(self.rows)
         if steps.known is None:
-            raise NeedsValueError(self.steps, self.loop.kept(into))
+            raise NeedsValueError(self.loop.done, self.loop.kept(into))
         return rows_of(into, rows._replace(number=into.number(self.rows)), 0, int(steps.known))
 
 
@@ -100,10 +99,11 @@ class LastRow(Expression):
     IndexError: when it is described: there is no step.
     """
 
-    __slots__ = ("rows", "state")
+    __slots__ = ("loop", "rows", "state")
 
-    def __init__(self, rows: Part, state: Part) -> None:
+    def __init__(self, loop: Loop, rows: Part, state: Part) -> None:
         super().__init__(state.ndim, state.type, state.name)
+        self.loop = loop
         self.rows = rows
         self.state = state
 
@@ -119,6 +119,9 @@ class LastRow(Expression):
 
     def described(self, into: Specialization) -> Value:
         """The state."""
+        done = into.found(self.loop.done)
+        if (done is None or done.known is None) and self.loop.is_better_counted(into):
+            raise NeedsValueError(self.loop.done)
         if not into.value(self.rows).desc.shape[0]:
             raise IndexError(
                 four_parts(

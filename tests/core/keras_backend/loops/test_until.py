@@ -67,6 +67,18 @@ def test_rows_of_very_many_steps_are_not_kept_before_their_count_is_known(cpu):
     np.testing.assert_array_equal(B.function([], s)(), 2.0 ** np.arange(1, 6)[:, None] * np.ones(100))
 
 
+def test_gradients_store_no_rows_for_very_many_steps_that_are_not_done(cpu):
+    x = variable(np.ones(100))
+    s, _ = B.scan(lambda h: (h * h * 0.5 + h, B.until(B.sum(h) > 1000.0)), x, n_steps=1 << 30)
+    found = B.function([], [s[-1], B.gradients(B.sum(s[-1]), x)])()
+    h, slope = 1.0, 1.0
+    while True:
+        before, h, slope = h, h * h * 0.5 + h, slope * (h + 1)
+        if before * 100 > 1000:
+            break
+    np.testing.assert_allclose(found, [[h] * 100, [slope] * 100])
+
+
 def test_updates_are_those_of_the_steps_that_were_done(backend):
     count = variable(0, "int32")
     s, updates = B.scan(lambda h: (h * 2.0, {count: count + 1}, B.until(h > 3.0)), variable(np.ones(())), n_steps=9)
