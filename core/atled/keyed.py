@@ -11,6 +11,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
+from atled.arrays.copies import Copies
 from atled.arrays.views import View
 from atled.calling.cached_calls import in_force, keep, table_of
 from atled.errors import four_parts
@@ -52,6 +53,7 @@ from atled_contexts.surroundings import here
 __all__ = [
     "CallMade",
     "Calls",
+    "Copies",
     "Description",
     "Generations",
     "LoopValues",

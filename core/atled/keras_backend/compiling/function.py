@@ -13,11 +13,11 @@ import numpy as np
 from atled.errors import four_parts
 from atled.keras_backend.compiling.arguments import wanted
 from atled.keras_backend.compiling.failures import located
-from atled.keras_backend.compiling.given import as_array
+from atled.keras_backend.compiling.given import as_values
 from atled.keras_backend.compiling.specialized import Given, Specialized
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
-from atled.keyed import Description, NdArray, register_cache
+from atled.keyed import Copies, Description, NdArray, register_cache
 
 _LIMIT = 64  # specializations of one function
 
@@ -62,7 +62,8 @@ class Function:
         self._variables = list(dict.fromkeys([*variables, *self._wanted.updates]))
         self._known: OrderedDict[Any, Specialized] = OrderedDict()
         self._lock = threading.Lock()
-        self._last: list[tuple[int, ...]] | None = None  # shapes of the inputs of the last call
+        # The shapes of inputs and variables of the last call, and what was found; in one, for threads.
+        self._last: tuple[Any, Specialized | None, list[Copies]] = None, None, []
         # The last run without inputs, where that can be repeated.
         self._kept: Callable[[], list[np.ndarray] | None] | None = None
         _FUNCTIONS.add(self)
@@ -82,45 +83,49 @@ class Function:
 
     def _run(self, args: Sequence[Any]) -> list[np.ndarray]:
         """The results, by a program that is found or compiled."""
-        arrays = self._arrays(args)
-        specialized = self._specialized(arrays)
+        specialized, arrays = self._found(self._values(args))
         results = specialized.run(arrays)
         if not args:
             self._kept = specialized.kept()
         return results
 
-    def _arrays(self, args: Sequence[Any]) -> list[NdArray]:
-        """The values of a call, cast."""
+    def _values(self, args: Sequence[Any]) -> list[np.ndarray]:
+        """The values of a call, of any dtypes."""
         if len(args) != len(self._inputs):
             wrong = f"it has {len(self._inputs)} inputs"
             asked = f"a call of {self!r} with {len(args)} values"
             raise TypeError(four_parts(asked, wrong, "", "give one value for each"))
-        return [as_array(value, each) for value, each in zip(args, self._inputs, strict=True)]
+        return [as_values(value, each) for value, each in zip(args, self._inputs, strict=True)]
 
-    def _specialized(self, arrays: Sequence[NdArray]) -> Specialized:
-        """The program for inputs like these, and variables as they are."""
-        self._last = [each.shape for each in arrays]
-        key = (*self._last, *[each.array.shape for each in self._variables])
+    def _found(self, values: Sequence[np.ndarray]) -> tuple[Specialized, list[NdArray]]:
+        """The program for inputs like these, and variables as they are; the inputs as arrays of their dtypes."""
+        key = tuple([each.shape for each in values]), tuple([each.array.shape for each in self._variables])
+        last, specialized, copies = self._last
+        if last == key and specialized is not None:
+            return specialized, [each.of(value) for each, value in zip(copies, values, strict=True)]
+        copies = [Copies(value.shape, each.type) for value, each in zip(values, self._inputs, strict=True)]
+        arrays = [each.of(value) for each, value in zip(copies, values, strict=True)]
         with self._lock:
-            found = self._known.get(key)
-            if found is not None:
+            specialized = self._known.get(key)
+            if specialized is not None:
                 self._known.move_to_end(key)
-                return found
-        found = Given(self._wanted, self._inputs, {}, {}).specialized(arrays)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _LIMIT:
-                self._known.popitem(last=False)
-        return found
+        if specialized is None:
+            specialized = Given(self._wanted, self._inputs, {}, {}).specialized(arrays)
+            with self._lock:
+                self._known[key] = specialized
+                while len(self._known) > _LIMIT:
+                    self._known.popitem(last=False)
+        self._last = key, specialized, copies
+        return specialized, arrays
 
     def _described(self) -> Description:
         """What the last call described, for inputs of its shapes."""
-        if self._last is None:
+        key, *_ = self._last
+        if key is None:
             wrong = "the sizes of its inputs are not known"
             raise RuntimeError(four_parts(f"the plan of {self!r}", wrong, "", "call it once"))
-        zeros = [np.zeros(shape, each.type) for shape, each in zip(self._last, self._inputs, strict=True)]
-        arrays = self._arrays(zeros)
-        return self._specialized(arrays).on(arrays)
+        specialized, arrays = self._found([np.zeros(shape) for shape in key[0]])
+        return specialized.on(arrays)
 
     @property
     def plan(self) -> Any:  # Any: a plan of the engine, which front ends pass on
@@ -141,6 +146,7 @@ class Function:
         """Drop all programs; the next call compiles anew."""
         with self._lock:
             self._known.clear()
+        self._last = self._last[0], None, []
         self._kept = None
 
     def __repr__(self) -> str:

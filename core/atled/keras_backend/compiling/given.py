@@ -1,4 +1,4 @@
-"""The values that a call of a function is given, as arrays of the dtypes of its inputs."""
+"""The values that a call of a function is given."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.expressions.expression import Expression
-from atled.keyed import NdArray
 
 
-def as_array(value: Any, to: Expression) -> NdArray:
-    """A copy of a value in the dtype of an input, in which NumPy casts it: floats become whole numbers, if need be.
+def as_values(value: Any, to: Expression) -> np.ndarray:
+    """A value as numbers with as many axes as an input has.
 
     value: an array, a list, or a number.
     TypeError: for another count of axes than the input has, and for what is no numbers.
@@ -33,7 +32,4 @@ def as_array(value: Any, to: Expression) -> NdArray:
         asked = f"a value of shape {found.shape} for the input {to.shown}"
         wrong = f"it has {found.ndim} axes, the input {to.ndim}"
         raise TypeError(four_parts(asked, wrong, "", "give a value with as many axes, by reshape() or indexing"))
-    if found.dtype != to.type:
-        with np.errstate(over="ignore", invalid="ignore"):  # a number that is too large becomes inf, as in a variable
-            found = found.astype(to.type)
-    return NdArray.from_numpy_array(found)
+    return found
