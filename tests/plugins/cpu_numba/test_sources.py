@@ -75,7 +75,7 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
     (copy / "kernels" / "shared" / "one_more.py").write_text("STEP = 1\n")
     modules = ["deep.user", "products.matmul", "winograd.forward", "shifting", "reduction.any_axes"]
     before = keys(copy, *modules)
-    assert {"user", "matmul", "winograd", "shift_float32"} < before.keys()
+    assert {"user", "matmul_float32", "winograd_float32", "shift_float32"} < before.keys()
 
     def changed() -> set[str]:
         nonlocal before
@@ -99,7 +99,11 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
 
     edit(copy / "kernels" / "shared" / "vectors.py")
     vectors = changed()
-    assert {"matmul", "pack", "winograd"} < vectors and not vectors & {"user", "shift_float32", "alone in kernels"}
+    assert {"matmul_float64", "pack_float32", "winograd_float32"} < vectors and not vectors & {
+        "user",
+        "shift_float32",
+        "alone in kernels",
+    }
 
     edit(copy / "codegen.py")
     assert changed() == before.keys()
