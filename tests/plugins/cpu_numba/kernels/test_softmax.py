@@ -104,3 +104,14 @@ def test_other_labels_and_empty_arrays_are_refused(make_call):
     assert softmax.accepts(call) == "takes int64 labels, not int32"
     empty = np.zeros((0, 3), "f")
     assert "empty" in softmax.accepts(make_call("Softmax", [empty], [empty], axis=1))
+
+
+def test_exponentials_in_double_have_the_digits_of_double(run):
+    x = np.concatenate([np.linspace(-708, 0, 5001), -np.logspace(-18, 1, 2000), [-709.0, -800.0, -np.inf]])[None]
+    y = np.full(x.shape, np.nan)
+    assert run(softmax, "Softmax", [x], [y], axis=1) == 0
+    found = y[0] * (1 / y[0, 5000])  # x is 0 there, which is the maximum
+    with np.errstate(under="ignore"):
+        expected = np.exp(x[0])
+    # exp, the sum, a division and a product: one or two roundings each; 0 where there are no normal numbers.
+    np.testing.assert_allclose(found, np.where(expected < 2.3e-308, 0, expected), rtol=2e-15, atol=1e-300)

@@ -103,7 +103,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import exponential
 
-    real, exp = Real(dtype), exponential(dtype)
+    real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -141,7 +141,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             for j in range(n):
                 x, p = floats(w[Forward.x] + start + size * j * inner), floats(w[Forward.p] + start + size * j * inner)
                 for i in range(count):
-                    value = exp(x[i] - top[i])
+                    value = exponential(x[i] - top[i])
                     p[i] = value
                     total[i] += value
             if w[Forward.target] != 0:

@@ -24,21 +24,24 @@ def single(arrays):
     return [None if array is None else np.asarray(array, "f") for array in arrays]
 
 
-def compare(run, name, inputs, parts, **attributes):
+def compare(run, name, inputs, parts, dtype="f", **attributes):
     """The kernel's outputs are the reference's; returns the latter."""
     expected = SPECS[name].reference(*inputs, **attributes)
-    outputs = [np.full(array.shape, np.nan, "f") for array in expected]
-    assert run(recurrent, name, single(inputs), outputs, parts=parts, **attributes) == 0
+    outputs = [np.full(array.shape, np.nan, dtype) for array in expected]
+    given = single(inputs) if dtype == "f" else inputs
+    assert run(recurrent, name, given, outputs, parts=parts, **attributes) == 0
+    error = 100 * np.finfo(dtype).eps
     for want, got in zip(expected, outputs, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * max(1, np.abs(want).max()))
+        np.testing.assert_allclose(got, want, rtol=error, atol=error * max(1, np.abs(want).max()))
     return expected
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("kind", "attributes"), CELLS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_sequences_and_their_gradients(run, parts, sizes, kind, attributes, reverse):
-    attributes = {**attributes, "reverse": reverse}
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_sequences_and_their_gradients(run, parts, sizes, kind, attributes, reverse, dtype):
+    attributes = {**attributes, "reverse": reverse, "dtype": dtype}
     inputs = forward_inputs(kind, *sizes)
     y, *_, last = results = compare(run, f"{kind}Sequence", inputs, parts, **attributes)
     rng = np.random.default_rng(1)
@@ -88,11 +91,12 @@ def test_what_only_second_gradients_ask_for_is_left_to_the_reference(make_call):
     assert "gradients of gates" in recurrent.accepts(call)
 
 
-def test_double_and_empty_arrays_are_left_to_the_reference(make_call):
+def test_half_and_empty_arrays_are_refused(make_call):
     def call(dtype, batch):
         x, h, weight, y = (np.empty(s, dtype) for s in ((4, batch, 2), (batch, 3), (1, 3, 5), (4, batch, 3)))
         return make_call("RNNSequence", [x, h, weight, None], [y, h], reverse=False, nonlinearity="tanh")
 
     assert recurrent.accepts(call("f", 2)) is True
-    assert "float32 only" in recurrent.accepts(call("d", 2))
+    assert recurrent.accepts(call("d", 2)) is True
+    assert recurrent.accepts(call("e", 2)) == "takes float32 or float64, not float16"
     assert "empty" in recurrent.accepts(call("f", 0))

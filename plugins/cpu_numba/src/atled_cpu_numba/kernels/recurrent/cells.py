@@ -1,7 +1,7 @@
 """What recurrent cells do with the numbers of one row of one step, between the matrix products.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
-All arguments are addresses of rows of `size` float32, or several of them side by side. Each loop writes one row and
+All arguments are addresses of rows of `size` floats, or several of them side by side. Each loop writes one row and
 reads few, so that LLVM finds in a handful of comparisons that they do not overlap, and computes in vectors.
 
 Forward pieces: (maps, h, c, y, cells, size): the affine maps become gates, in place, then y and cells are written.
@@ -14,11 +14,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import float32
-
-from atled_cpu_numba.codegen import floats32
-from atled_cpu_numba.kernels.shared.options import piece
-from atled_cpu_numba.kernels.shared.scalars import choose, sigmoid, tanh
+from atled_cpu_numba.kernels.shared.options import Real, piece
+from atled_cpu_numba.kernels.shared.scalars import activations, choose
 
 
 class Cell(NamedTuple):
@@ -37,108 +34,128 @@ class Cell(NamedTuple):
     backward: Any
 
 
-@piece
-def _lstm(maps, h, c, y, cells, size):
-    i, f, g, o = floats32(maps), floats32(maps + 4 * size), floats32(maps + 8 * size), floats32(maps + 12 * size)
-    for j in range(2 * size):
-        i[j] = sigmoid(i[j])
-    for j in range(size):
-        g[j] = tanh(g[j])
-    for j in range(size):
-        o[j] = sigmoid(o[j])
-    before, after, out = floats32(c), floats32(cells), floats32(y)
-    for j in range(size):
-        after[j] = f[j] * before[j] + i[j] * g[j]
-    for j in range(size):
-        out[j] = o[j] * tanh(after[j])
+def cell_of(name: str, dtype: str) -> Cell:
+    """ "LSTM", "GRU", or a plain cell by its activation, "TANH" or "RELU", for "float32" or "float64"."""
+    real = Real(dtype)
+    number, floats, element = real.kind, real.pointer, real.size
+    sigmoid, tanh = activations(dtype)
 
+    @piece
+    def lstm(maps, h, c, y, cells, size):
+        i, f, g, o = (
+            floats(maps),
+            floats(maps + element * size),
+            floats(maps + 2 * element * size),
+            floats(maps + 3 * element * size),
+        )
+        for j in range(2 * size):
+            i[j] = sigmoid(i[j])
+        for j in range(size):
+            g[j] = tanh(g[j])
+        for j in range(size):
+            o[j] = sigmoid(o[j])
+        before, after, out = floats(c), floats(cells), floats(y)
+        for j in range(size):
+            after[j] = f[j] * before[j] + i[j] * g[j]
+        for j in range(size):
+            out[j] = o[j] * tanh(after[j])
 
-@piece
-def _lstm_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
-    i, f, g, o = floats32(gates), floats32(gates + 4 * size), floats32(gates + 8 * size), floats32(gates + 12 * size)
-    before, after = floats32(c), floats32(cells)
-    of_i, of_f, of_g = floats32(of_x), floats32(of_x + 4 * size), floats32(of_x + 8 * size)
-    of_o = floats32(of_x + 12 * size)
-    to_h, to_c, squashed = floats32(gh), floats32(gc), floats32(own)
-    one = float32(1)
-    for j in range(size):
-        squashed[j] = tanh(after[j])
-    for j in range(size):
-        of_o[j] = to_h[j] * squashed[j] * (o[j] * (one - o[j]))
-    for j in range(size):
-        to_c[j] += to_h[j] * o[j] * (one - squashed[j] * squashed[j])
-    for j in range(size):
-        of_i[j] = to_c[j] * g[j] * (i[j] * (one - i[j]))
-    for j in range(size):
-        of_f[j] = to_c[j] * before[j] * (f[j] * (one - f[j]))
-    for j in range(size):
-        of_g[j] = to_c[j] * i[j] * (one - g[j] * g[j])
-    for j in range(size):
-        to_c[j] *= f[j]
+    @piece
+    def lstm_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
+        i, f, g, o = (
+            floats(gates),
+            floats(gates + element * size),
+            floats(gates + 2 * element * size),
+            floats(gates + 3 * element * size),
+        )
+        before, after = floats(c), floats(cells)
+        of_i, of_f, of_g = floats(of_x), floats(of_x + element * size), floats(of_x + 2 * element * size)
+        of_o = floats(of_x + 3 * element * size)
+        to_h, to_c, squashed = floats(gh), floats(gc), floats(own)
+        one = number(1)
+        for j in range(size):
+            squashed[j] = tanh(after[j])
+        for j in range(size):
+            of_o[j] = to_h[j] * squashed[j] * (o[j] * (one - o[j]))
+        for j in range(size):
+            to_c[j] += to_h[j] * o[j] * (one - squashed[j] * squashed[j])
+        for j in range(size):
+            of_i[j] = to_c[j] * g[j] * (i[j] * (one - i[j]))
+        for j in range(size):
+            of_f[j] = to_c[j] * before[j] * (f[j] * (one - f[j]))
+        for j in range(size):
+            of_g[j] = to_c[j] * i[j] * (one - g[j] * g[j])
+        for j in range(size):
+            to_c[j] *= f[j]
 
+    @piece
+    def gru(maps, h, c, y, cells, size):
+        r, z, n, new = (
+            floats(maps),
+            floats(maps + element * size),
+            floats(maps + 2 * element * size),
+            floats(maps + 3 * element * size),
+        )
+        for j in range(2 * size):
+            r[j] = sigmoid(r[j])
+        for j in range(size):
+            n[j] = tanh(n[j] + r[j] * new[j])
+        before, out = floats(h), floats(y)
+        for j in range(size):
+            out[j] = n[j] + z[j] * (before[j] - n[j])
 
-@piece
-def _gru(maps, h, c, y, cells, size):
-    r, z, n, new = floats32(maps), floats32(maps + 4 * size), floats32(maps + 8 * size), floats32(maps + 12 * size)
-    for j in range(2 * size):
-        r[j] = sigmoid(r[j])
-    for j in range(size):
-        n[j] = tanh(n[j] + r[j] * new[j])
-    before, out = floats32(h), floats32(y)
-    for j in range(size):
-        out[j] = n[j] + z[j] * (before[j] - n[j])
+    @piece
+    def gru_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
+        r, z, n, new = (
+            floats(gates),
+            floats(gates + element * size),
+            floats(gates + 2 * element * size),
+            floats(gates + 3 * element * size),
+        )
+        of_r, of_z, of_n = floats(of_x), floats(of_x + element * size), floats(of_x + 2 * element * size)
+        of_r_z, of_new = floats(of_h), floats(of_h + 2 * element * size)
+        before, to_h = floats(h), floats(gh)
+        one = number(1)
+        for j in range(size):
+            of_z[j] = to_h[j] * (before[j] - n[j]) * (z[j] * (one - z[j]))
+        for j in range(size):
+            of_n[j] = to_h[j] * (one - z[j]) * (one - n[j] * n[j])
+        for j in range(size):
+            of_r[j] = of_n[j] * new[j] * (r[j] * (one - r[j]))
+        for j in range(size):
+            of_new[j] = of_n[j] * r[j]
+        for j in range(2 * size):
+            of_r_z[j] = of_r[j]
+        for j in range(size):
+            to_h[j] *= z[j]
 
+    @piece
+    def plain_tanh(maps, h, c, y, cells, size):
+        out = floats(y)
+        for j in range(size):
+            out[j] = tanh(out[j])
 
-@piece
-def _gru_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
-    r, z, n, new = floats32(gates), floats32(gates + 4 * size), floats32(gates + 8 * size), floats32(gates + 12 * size)
-    of_r, of_z, of_n = floats32(of_x), floats32(of_x + 4 * size), floats32(of_x + 8 * size)
-    of_r_z, of_new = floats32(of_h), floats32(of_h + 8 * size)
-    before, to_h = floats32(h), floats32(gh)
-    one = float32(1)
-    for j in range(size):
-        of_z[j] = to_h[j] * (before[j] - n[j]) * (z[j] * (one - z[j]))
-    for j in range(size):
-        of_n[j] = to_h[j] * (one - z[j]) * (one - n[j] * n[j])
-    for j in range(size):
-        of_r[j] = of_n[j] * new[j] * (r[j] * (one - r[j]))
-    for j in range(size):
-        of_new[j] = of_n[j] * r[j]
-    for j in range(2 * size):
-        of_r_z[j] = of_r[j]
-    for j in range(size):
-        to_h[j] *= z[j]
+    @piece
+    def tanh_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
+        out, of_map, to_h = floats(y), floats(of_x), floats(gh)
+        for j in range(size):
+            of_map[j] = to_h[j] * (number(1) - out[j] * out[j])
 
+    @piece
+    def relu(maps, h, c, y, cells, size):
+        out = floats(y)
+        for j in range(size):
+            out[j] = choose(out[j] < number(0), number(0), out[j])  # NaN stays
 
-@piece
-def _tanh(maps, h, c, y, cells, size):
-    out = floats32(y)
-    for j in range(size):
-        out[j] = tanh(out[j])
+    @piece
+    def relu_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
+        out, of_map, to_h = floats(y), floats(of_x), floats(gh)
+        for j in range(size):
+            of_map[j] = choose(out[j] > number(0), to_h[j], number(0))
 
-
-@piece
-def _tanh_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
-    out, of_map, to_h = floats32(y), floats32(of_x), floats32(gh)
-    for j in range(size):
-        of_map[j] = to_h[j] * (float32(1) - out[j] * out[j])
-
-
-@piece
-def _relu(maps, h, c, y, cells, size):
-    out = floats32(y)
-    for j in range(size):
-        out[j] = choose(out[j] < float32(0), float32(0), out[j])  # NaN stays
-
-
-@piece
-def _relu_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
-    out, of_map, to_h = floats32(y), floats32(of_x), floats32(gh)
-    for j in range(size):
-        of_map[j] = choose(out[j] > float32(0), to_h[j], float32(0))
-
-
-LSTM = Cell(4, 4, 0, False, _lstm, _lstm_grad)
-GRU = Cell(3, 4, 1, True, _gru, _gru_grad)
-TANH = Cell(1, 0, 0, False, _tanh, _tanh_grad)
-RELU = Cell(1, 0, 0, False, _relu, _relu_grad)
+    return {
+        "LSTM": Cell(4, 4, 0, False, lstm, lstm_grad),
+        "GRU": Cell(3, 4, 1, True, gru, gru_grad),
+        "TANH": Cell(1, 0, 0, False, plain_tanh, tanh_grad),
+        "RELU": Cell(1, 0, 0, False, relu, relu_grad),
+    }[name]

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from atled.plugin import Pack as PackOf
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import native_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -31,10 +30,13 @@ class PackWeight:
     size: int  # units
 
 
-def _build() -> Callable[..., int]:
+def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.recurrent.products import pack_weight, padded
+    from atled_cpu_numba.kernels.recurrent.products import pieces_of
     from atled_cpu_numba.kernels.shared.options import kernel
+
+    element, pieces = SIZES[dtype], pieces_of(dtype)
+    pack_weight, padded = pieces.pack_weight, pieces.padded
 
     @kernel
     def pack_recurrent(block, part, parts):
@@ -52,33 +54,33 @@ def _build() -> Callable[..., int]:
             w[PackWeight.size],
         )
         row, joined = depth + size, maps - separate
-        packed_h = packed_x + 4 * padded(maps * size) * depth
-        packed_new = packed_h + 4 * padded(joined * size) * size
+        packed_h = packed_x + element * padded(maps * size) * depth
+        packed_new = packed_h + element * padded(joined * size) * size
         pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
-        pack_weight(pack, inner, weight + 4 * depth, row, 1, joined * size, size, packed_h)
+        pack_weight(pack, inner, weight + element * depth, row, 1, joined * size, size, packed_h)
         if separate > 0:
-            start = weight + 4 * (joined * size * row + depth)
+            start = weight + element * (joined * size * row + depth)
             pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new)
         return 0
 
     return pack_recurrent
 
 
-PACK_WEIGHT = Kernel("pack_recurrent", _build)
+PACK_WEIGHT = kernels_by_dtype("pack_recurrent", _build)
 
 
-def packed_bytes(maps: int, separate: int, depth: int, size: int) -> int:
+def packed_bytes(maps: int, separate: int, depth: int, size: int, dtype: str) -> int:
     """Bytes of the panels, those behind the last one included."""
-    columns = host_lanes().columns
+    columns = lanes_of(dtype).columns
     floats = round_up(maps * size, columns) * depth + round_up((maps - separate) * size, columns) * size
     floats += round_up(separate * size, columns) * size if separate else 0
-    return 4 * (floats + PACK_SLACK)
+    return SIZES[dtype] * (floats + PACK_SLACK)
 
 
-def weight_packed(word: int, operand: int, *, maps: int, separate: int, depth: int, size: int) -> PackOf:
+def weight_packed(word: int, operand: int, dtype: str, *, maps: int, separate: int, depth: int, size: int) -> PackOf:
     """The weight, input number `operand` of a recurrent layer, for a word of its block."""
     sizes = {"maps": maps, "separate": separate, "depth": depth, "size": size}
-    words = filled(PackWeight, pack=PACK["float32"].address(), **sizes)
-    native = native_of(PACK_WEIGHT, words, (PackWeight.weight, PackWeight.target, PackWeight.workspace))
-    form = "recurrent", *sizes.values()
-    return PackOf(operand, word, form, packed_bytes(**sizes), native, workspace=8 * BLOCK_WORDS)
+    words = filled(PackWeight, pack=PACK[dtype].address(), **sizes)
+    native = native_of(PACK_WEIGHT[dtype], words, (PackWeight.weight, PackWeight.target, PackWeight.workspace))
+    form = "recurrent", *sizes.values(), dtype
+    return PackOf(operand, word, form, packed_bytes(**sizes, dtype=dtype), native, workspace=8 * BLOCK_WORDS)

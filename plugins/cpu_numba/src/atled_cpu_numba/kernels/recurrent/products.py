@@ -6,70 +6,88 @@ A weight of k x n is packed in parts of K_STEP of k, each as panels of columns; 
 
 from __future__ import annotations
 
-from atled_cpu_numba.codegen import call3, floats32, words
+from typing import Any, NamedTuple
+
+from atled_cpu_numba.codegen import call3, words
 from atled_cpu_numba.kernels.products.panels import Pack
 from atled_cpu_numba.kernels.products.row_products import Rows
 from atled_cpu_numba.kernels.recurrent.sequences import K_STEP, ROW_STEP
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.options import piece
-
-_COLUMNS = host_lanes().columns
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.options import Real, piece
 
 
-@piece
-def padded(n):
-    """`n` columns rounded up to whole panels."""
-    return (n + _COLUMNS - 1) // _COLUMNS * _COLUMNS
+class Pieces(NamedTuple):
+    """The pieces for one dtype."""
+
+    padded: Any  # numba ships no types
+    pack_weight: Any
+    product: Any
+    copy_row: Any
+    add_row: Any
 
 
-@piece
-def pack_weight(pack, inner, source, row, column, n, k, target):
-    """Pack k x n elements, (i, j) of them at source[j * row + i * column]."""
-    q = words(inner)
-    for k_part in range((k + K_STEP - 1) // K_STEP):
-        k0 = k_part * K_STEP
-        first, kc = source + 4 * k0 * column, min(K_STEP, k - k0)
-        q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows], q[Pack.k] = first, row, column, n, kc
-        q[Pack.target], q[Pack.width] = target + 4 * padded(n) * k0, _COLUMNS
-        call3(pack, inner, 0, 1)
+def pieces_of(dtype: str) -> Pieces:
+    """Those of "float32" or "float64"."""
+    columns, element, floats = lanes_of(dtype).columns, SIZES[dtype], Real(dtype).pointer
 
+    @piece
+    def padded(n):
+        """`n` columns rounded up to whole panels."""
+        return (n + columns - 1) // columns * columns
 
-@piece
-def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column):
-    """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS."""
-    q = words(inner)
-    for row_part in range((m + ROW_STEP - 1) // ROW_STEP):
-        i = row_part * ROW_STEP
-        rows = min(ROW_STEP, m - i)
-        c_at = c + 4 * i * c_row
+    @piece
+    def pack_weight(pack, inner, source, row, column, n, k, target):
+        """Pack k x n elements, (i, j) of them at source[j * row + i * column]."""
+        q = words(inner)
         for k_part in range((k + K_STEP - 1) // K_STEP):
             k0 = k_part * K_STEP
-            kc = min(K_STEP, k - k0)
-            q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, n, a + 4 * (i * a_row + k0), a_row
-            q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b + 4 * padded(n) * k0, _COLUMNS, _COLUMNS * kc
-            q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, 0, 1
-            if k0 > 0:
-                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, c_row, 1
-            else:
-                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = s + 4 * i * s_row, s_row, s_column
-            call3(multiply, inner, 0, 1)
+            first, kc = source + element * k0 * column, min(K_STEP, k - k0)
+            q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows], q[Pack.k] = first, row, column, n, kc
+            q[Pack.target], q[Pack.width] = target + element * padded(n) * k0, columns
+            call3(pack, inner, 0, 1)
 
+    @piece
+    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column):
+        """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS."""
+        q = words(inner)
+        for row_part in range((m + ROW_STEP - 1) // ROW_STEP):
+            i = row_part * ROW_STEP
+            rows = min(ROW_STEP, m - i)
+            c_at = c + element * i * c_row
+            for k_part in range((k + K_STEP - 1) // K_STEP):
+                k0 = k_part * K_STEP
+                kc = min(K_STEP, k - k0)
+                q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = (
+                    kc,
+                    rows,
+                    n,
+                    a + element * (i * a_row + k0),
+                    a_row,
+                )
+                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b + element * padded(n) * k0, columns, columns * kc
+                q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, 0, 1
+                if k0 > 0:
+                    q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, c_row, 1
+                else:
+                    q[Rows.s], q[Rows.s_row], q[Rows.s_column] = s + element * i * s_row, s_row, s_column
+                call3(multiply, inner, 0, 1)
 
-@piece
-def copy_row(source, target, count):
-    """Copy `count` float32; zeros if source is 0."""
-    x, y = floats32(source), floats32(target)
-    if source == 0:
+    @piece
+    def copy_row(source, target, count):
+        """Copy `count` numbers; zeros if source is 0."""
+        x, y = floats(source), floats(target)
+        if source == 0:
+            for i in range(count):
+                y[i] = 0.0
+        else:
+            for i in range(count):
+                y[i] = x[i]
+
+    @piece
+    def add_row(source, target, count):
+        """Add `count` numbers to others."""
+        x, y = floats(source), floats(target)
         for i in range(count):
-            y[i] = 0.0
-    else:
-        for i in range(count):
-            y[i] = x[i]
+            y[i] += x[i]
 
-
-@piece
-def add_row(source, target, count):
-    """Add `count` float32 to others."""
-    x, y = floats32(source), floats32(target)
-    for i in range(count):
-        y[i] += x[i]
+    return Pieces(padded, pack_weight, product, copy_row, add_row)

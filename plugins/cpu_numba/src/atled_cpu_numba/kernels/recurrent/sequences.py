@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences, LSTMSequence and the like, and their gradients, in float32.
+"""Recurrent layers over whole sequences, LSTMSequence and the like, and their gradients.
 
 A share takes some of the sequences, which do not depend on each other, through all steps. It packs the weights once.
 The products of all steps' x come first, many rows at a time; in the loop remains the product with h, then the cell.
@@ -6,8 +6,7 @@ The products of all steps' x come first, many rows at a time; in the loop remain
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
@@ -15,11 +14,13 @@ from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
 from atled_cpu_numba.kernels.recurrent.packed_weights import weight_packed
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
     fitting_shares,
     has_empty,
     in_lines,
+    kernels_by_dtype,
     launch,
     refuse_floats,
     share_count,
@@ -87,16 +88,18 @@ class Backward:
     h: int
 
 
-def _build_forward(name: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.recurrent import cells as recurrent_cells
-    from atled_cpu_numba.kernels.recurrent.products import copy_row, pack_weight, padded, product
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build_forward(dtype: str, name: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.recurrent.cells import cell_of
+    from atled_cpu_numba.kernels.recurrent.products import pieces_of
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    cell: recurrent_cells.Cell = getattr(recurrent_cells, name)
+    element, floats, pieces = SIZES[dtype], Real(dtype).pointer, pieces_of(dtype)
+    copy_row, pack_weight, padded, product = pieces.copy_row, pieces.pack_weight, pieces.padded, pieces.product
+    cell = cell_of(name, dtype)
     maps, saved, separate, forward = cell.maps, cell.saved, cell.separate, cell.forward
     width = max(1, saved)
-    zero_count = host_lanes().columns
+    zero_count = lanes_of(dtype).columns
 
     @kernel
     def sequence(block, part, parts):
@@ -108,19 +111,19 @@ def _build_forward(name: str) -> Callable[..., int]:
         first, after = batch * part // parts, batch * (part + 1) // parts
         inner = w[Forward.workspace] + part * w[Forward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
-        packed_x = zeros + 4 * zero_count if w[Forward.packed] == 0 else w[Forward.packed]
-        packed_h = packed_x + 4 * padded(maps * size) * depth
-        packed_new = packed_h + 4 * padded((maps - separate) * size) * size
-        zero = floats32(zeros)
+        packed_x = zeros + element * zero_count if w[Forward.packed] == 0 else w[Forward.packed]
+        packed_h = packed_x + element * padded(maps * size) * depth
+        packed_new = packed_h + element * padded((maps - separate) * size) * size
+        zero = floats(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
         row = depth + size
         joined = maps - separate
         if w[Forward.packed] == 0:
             pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
-            pack_weight(pack, inner, weight + 4 * depth, row, 1, joined * size, size, packed_h)
+            pack_weight(pack, inner, weight + element * depth, row, 1, joined * size, size, packed_h)
             if separate > 0:
-                start = weight + 4 * (joined * size * row + depth)
+                start = weight + element * (joined * size * row + depth)
                 pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new)
         s, s_column = (bias, 1) if bias != 0 else (zeros, 0)
         # All rows of x follow each other if the share has all sequences, else those of one step do.
@@ -129,15 +132,15 @@ def _build_forward(name: str) -> Callable[..., int]:
         for group in range(groups):
             at = group * batch + first
             product(
-                multiply, inner, w[Forward.x] + 4 * at * depth, depth, rows, depth, maps * size, packed_x,
-                gates + 4 * at * width * size, width * size, s, 0, s_column,
+                multiply, inner, w[Forward.x] + element * at * depth, depth, rows, depth, maps * size, packed_x,
+                gates + element * at * width * size, width * size, s, 0, s_column,
             )  # fmt: skip
         rows = after - first
-        before_h, before_c = w[Forward.h] + 4 * first * size, w[Forward.c] + 4 * first * size
+        before_h, before_c = w[Forward.h] + element * first * size, w[Forward.c] + element * first * size
         for number in range(steps):
             t = steps - 1 - number if reverse != 0 else number
             at = t * batch + first
-            maps_at = gates + 4 * at * width * size
+            maps_at = gates + element * at * width * size
             product(
                 multiply, inner, before_h, size, rows, size, joined * size, packed_h,
                 maps_at, width * size, maps_at, width * size, 1,
@@ -145,37 +148,40 @@ def _build_forward(name: str) -> Callable[..., int]:
             if separate > 0:
                 product(
                     multiply, inner, before_h, size, rows, size, separate * size, packed_new,
-                    maps_at + 4 * maps * size, width * size, s + 4 * maps * size * s_column, 0, s_column,
+                    maps_at + element * maps * size, width * size, s + element * maps * size * s_column, 0, s_column,
                 )  # fmt: skip
-            y_at, cells_at = y + 4 * at * size, cells + 4 * at * size
+            y_at, cells_at = y + element * at * size, cells + element * at * size
             for r in range(rows):
                 forward(
-                    maps_at + 4 * r * width * size,
-                    before_h + 4 * r * size,
-                    before_c + 4 * r * size,
-                    y_at + 4 * r * size,
-                    cells_at + 4 * r * size,
+                    maps_at + element * r * width * size,
+                    before_h + element * r * size,
+                    before_c + element * r * size,
+                    y_at + element * r * size,
+                    cells_at + element * r * size,
                     size,
                 )
             before_h, before_c = y_at, cells_at
-        copy_row(before_h, w[Forward.h_n] + 4 * first * size, rows * size)
+        copy_row(before_h, w[Forward.h_n] + element * first * size, rows * size)
         if w[Forward.c_n] != 0:
-            copy_row(before_c, w[Forward.c_n] + 4 * first * size, rows * size)
+            copy_row(before_c, w[Forward.c_n] + element * first * size, rows * size)
         return 0
 
     return sequence
 
 
-def _build_backward(name: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.recurrent import cells as recurrent_cells
-    from atled_cpu_numba.kernels.recurrent.products import add_row, copy_row, pack_weight, padded, product
-    from atled_cpu_numba.kernels.shared.options import kernel
+def _build_backward(dtype: str, name: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.recurrent.cells import cell_of
+    from atled_cpu_numba.kernels.recurrent.products import pieces_of
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    cell: recurrent_cells.Cell = getattr(recurrent_cells, name)
+    element, floats, pieces = SIZES[dtype], Real(dtype).pointer, pieces_of(dtype)
+    add_row, copy_row = pieces.add_row, pieces.copy_row
+    pack_weight, padded, product = pieces.pack_weight, pieces.padded, pieces.product
+    cell = cell_of(name, dtype)
     maps, saved, separate, carries, backward = cell.maps, cell.saved, cell.separate, cell.carries, cell.backward
     width = max(1, saved)
-    zero_count = host_lanes().columns
+    zero_count = lanes_of(dtype).columns
 
     @kernel
     def sequence_grad(block, part, parts):
@@ -190,43 +196,43 @@ def _build_backward(name: str) -> Callable[..., int]:
         rows = after - first
         inner = w[Backward.workspace] + part * w[Backward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
-        packed_w = zeros + 4 * zero_count
-        own = packed_w + 4 * padded(size) * maps * size + 4 * PACK_SLACK
-        zero = floats32(zeros)
+        packed_w = zeros + element * zero_count
+        own = packed_w + element * padded(size) * maps * size + element * PACK_SLACK
+        zero = floats(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
-        pack_weight(pack, inner, w[Backward.weight] + 4 * depth, 1, depth + size, size, maps * size, packed_w)
+        pack_weight(pack, inner, w[Backward.weight] + element * depth, 1, depth + size, size, maps * size, packed_w)
         # The outputs gh and gc hold what goes from step to step.
-        gh, gc = gh + 4 * first * size, gc + 4 * first * size
-        copy_row(w[Backward.gh_n] + 4 * first * size if w[Backward.gh_n] != 0 else 0, gh, rows * size)
+        gh, gc = gh + element * first * size, gc + element * first * size
+        copy_row(w[Backward.gh_n] + element * first * size if w[Backward.gh_n] != 0 else 0, gh, rows * size)
         if w[Backward.gc] != 0:
-            copy_row(w[Backward.gc_n] + 4 * first * size if w[Backward.gc_n] != 0 else 0, gc, rows * size)
+            copy_row(w[Backward.gc_n] + element * first * size if w[Backward.gc_n] != 0 else 0, gc, rows * size)
         for number in range(steps):
             t = number if reverse != 0 else steps - 1 - number
             at = t * batch + first
             before = (t + 1 if reverse != 0 else t - 1) * batch + first
             start = number == steps - 1
-            before_h = w[Backward.h] + 4 * first * size if start else y + 4 * before * size
-            before_c = w[Backward.c] + 4 * first * size if start else cells + 4 * before * size
+            before_h = w[Backward.h] + element * first * size if start else y + element * before * size
+            before_c = w[Backward.c] + element * first * size if start else cells + element * before * size
             if gy != 0:
-                add_row(gy + 4 * at * size, gh, rows * size)
+                add_row(gy + element * at * size, gh, rows * size)
             for r in range(rows):
                 backward(
-                    gates + 4 * (at + r) * width * size,
-                    before_h + 4 * r * size,
-                    before_c + 4 * r * size,
-                    y + 4 * (at + r) * size,
-                    cells + 4 * (at + r) * size,
-                    of_x + 4 * (at + r) * maps * size,
-                    of_h + 4 * (at + r) * maps * size,
-                    gh + 4 * r * size,
-                    gc + 4 * r * size,
+                    gates + element * (at + r) * width * size,
+                    before_h + element * r * size,
+                    before_c + element * r * size,
+                    y + element * (at + r) * size,
+                    cells + element * (at + r) * size,
+                    of_x + element * (at + r) * maps * size,
+                    of_h + element * (at + r) * maps * size,
+                    gh + element * r * size,
+                    gc + element * r * size,
                     own,
                     size,
                 )
             s, s_row, s_column = (gh, size, 1) if carries else (zeros, 0, 0)
             product(
-                multiply, inner, of_h + 4 * at * maps * size, maps * size, rows, maps * size, size,
+                multiply, inner, of_h + element * at * maps * size, maps * size, rows, maps * size, size,
                 packed_w, gh, size, s, s_row, s_column,
             )  # fmt: skip
         return 0
@@ -235,14 +241,14 @@ def _build_backward(name: str) -> Callable[..., int]:
 
 
 class _Family(NamedTuple):
-    """The kernels of one kind of cell, and where their arguments are in the block.
+    """The kernels of one kind of cell, by dtype, and where their arguments are in the block.
 
     block: the layout.  maps: affine maps per unit.  separate: of them, whose products with h are not added to those
         with x.
     inputs, outputs: words of the op's arguments by name, None for inputs that are not taken.
     """
 
-    kernel: Kernel
+    kernels: Mapping[str, Kernel]
     block: type[Forward | Backward]
     maps: int
     inputs: tuple[str | None, ...]
@@ -251,13 +257,13 @@ class _Family(NamedTuple):
 
 
 def _forward(name: str, maps: int, inputs: tuple[str, ...], outputs: tuple[str, ...], *, separate: int = 0) -> _Family:
-    kernel = Kernel(f"{name.lower()}_sequence", partial(_build_forward, name), parameters=(name,))
-    return _Family(kernel, Forward, maps, inputs, outputs, separate)
+    kernels = kernels_by_dtype(f"{name.lower()}_sequence", _build_forward, name)
+    return _Family(kernels, Forward, maps, inputs, outputs, separate)
 
 
 def _backward(name: str, maps: int, inputs: tuple[str | None, ...], outputs: tuple[str, ...]) -> _Family:
-    kernel = Kernel(f"{name.lower()}_sequence_grad", partial(_build_backward, name), parameters=(name,))
-    return _Family(kernel, Backward, maps, inputs, outputs)
+    kernels = kernels_by_dtype(f"{name.lower()}_sequence_grad", _build_backward, name)
+    return _Family(kernels, Backward, maps, inputs, outputs)
 
 
 _FORWARD = {
@@ -290,8 +296,8 @@ def _family(call: Call) -> _Family:
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the call is float32, of no empty arrays, and not one of a gradient of a gradient."""
-    refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)), outputs=len(call.outputs))
+    """Whether the call is float32 or float64, of no empty arrays, and not one of a gradient of a gradient."""
+    refused = refuse_floats(call, REALS, floats=range(len(call.inputs)), outputs=len(call.outputs))
     if refused:
         return refused
     for desc, name in zip(call.inputs, _family(call).inputs, strict=True):
@@ -310,18 +316,19 @@ def prepare(call: Call) -> Prepared:
     size = weight.shape[1]
     depth = weight.shape[2] - size
     # Per share: blocks, zeros, the packed weight, a row for the cells.
-    columns = host_lanes().columns
+    dtype = sequence.dtype.name
+    columns, element = lanes_of(dtype).columns, SIZES[dtype]
     inner = depth + size if forward else family.maps * size
     n = family.maps * size if forward else size
-    share_bytes = 8 * BLOCK_WORDS + 4 * columns
-    share_bytes += 4 * (round_up(n, columns) + 2 * columns) * inner + 8 * PACK_SLACK + 4 * size
+    share_bytes = 8 * BLOCK_WORDS + element * columns
+    share_bytes += element * ((round_up(n, columns) + 2 * columns) * inner + 2 * PACK_SLACK + size)
     share_bytes = in_lines(share_bytes)
     work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
     parts = fitting_shares(share_count(work_us, max(1, batch // _SHARE_ROWS)), share_bytes)
     words = filled(
         family.block,
-        pack=PACK["float32"].address(),
-        multiply=MULTIPLY_ROWS["float32"].address(),
+        pack=PACK[dtype].address(),
+        multiply=MULTIPLY_ROWS[dtype].address(),
         steps=steps,
         batch=batch,
         depth=depth,
@@ -332,14 +339,14 @@ def prepare(call: Call) -> Prepared:
     packs = []
     if forward:
         operand, sizes = family.inputs.index("weight"), {"depth": depth, "size": size}
-        packs.append(weight_packed(Forward.packed, operand, maps=family.maps, separate=family.separate, **sizes))
+        packs.append(weight_packed(Forward.packed, operand, dtype, maps=family.maps, separate=family.separate, **sizes))
     given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
     return launch(
-        family.kernel,
+        family.kernels[dtype],
         words,
         words_of(family.block, *given, *family.outputs, "workspace"),
         parts=parts,
         workspace=share_bytes * parts,
         packs=packs,
-        note=f"packed once, {host_lanes().rows}x{columns} tiles",
+        note=f"packed once, {lanes_of(dtype).rows}x{columns} tiles",
     )

@@ -5,12 +5,13 @@ Importing this module imports numba; so kernel modules import it only inside the
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import float32, njit, types
+from numba import float32, float64, njit, types
 from numba.extending import intrinsic
 
 from atled_cpu_numba.codegen import JIT
@@ -19,16 +20,22 @@ _FLAGS = tuple(sorted(JIT["fastmath"]))
 
 
 class _Writer:
-    """Arithmetic on float32 numbers, or vectors of them, of the type of `like`."""
+    """Arithmetic on float32 or float64 numbers, or vectors of them, of the type of `like`."""
 
     def __init__(self, builder: Any, like: Any) -> None:
         self._builder, self.type = builder, like.type
-        width = like.type.count if isinstance(like.type, ir.VectorType) else 0
-        self.integers = ir.VectorType(ir.IntType(32), width) if width else ir.IntType(32)
-        self._width = width
+        self._width = like.type.count if isinstance(like.type, ir.VectorType) else 0
+        element = like.type.element if self._width else like.type
+        self.is_double = element == ir.DoubleType()
+        integer = ir.IntType(64 if self.is_double else 32)
+        self.integers = ir.VectorType(integer, self._width) if self._width else integer
 
     def constant(self, value: float, kind: Any = None) -> Any:
         return ir.Constant(kind or self.type, [value] * self._width if self._width else value)
+
+    def real(self, value: float) -> Any:
+        """The number nearest to a value that the type may not have; LLVM refuses constants that are none."""
+        return self.constant(value if self.is_double else float(np.float32(value)))
 
     def product_sum(self, a: Any, b: Any, c: Any) -> Any:
         """a * b + c"""
@@ -36,104 +43,123 @@ class _Writer:
 
     def below(self, limit: float, x: Any, then: Any, otherwise: Any) -> Any:
         """`then` where x is below the limit, else, and for NaN, `otherwise`."""
-        return self._builder.select(self._builder.fcmp_ordered("<", x, self.constant(limit)), then, otherwise)
+        return self._builder.select(self._builder.fcmp_ordered("<", x, self.real(limit)), then, otherwise)
 
     def above(self, limit: float, x: Any, then: Any, otherwise: Any) -> Any:
-        return self._builder.select(self._builder.fcmp_ordered(">", x, self.constant(limit)), then, otherwise)
+        return self._builder.select(self._builder.fcmp_ordered(">", x, self.real(limit)), then, otherwise)
 
     def power_of_two(self, n: Any) -> Any:
         """2 ** n of whole numbers, as floats."""
         builder = self._builder
-        exponent = builder.add(builder.fptosi(n, self.integers), self.constant(127, self.integers))
-        return builder.bitcast(builder.shl(exponent, self.constant(23, self.integers)), self.type)
+        if self.is_double:
+            # The last digits of a large number are a whole one: few processors have a conversion to 64 bits.
+            whole = builder.bitcast(builder.fadd(n, self.constant(_SHIFT_64), flags=("nsz",)), self.integers)
+            bias, digits = 1023, 52
+        else:
+            whole, bias, digits = builder.fptosi(n, self.integers), 127, 23
+        exponent = builder.add(whole, self.constant(bias, self.integers))
+        return builder.bitcast(builder.shl(exponent, self.constant(digits, self.integers)), self.type)
 
     def reduced(self, x: Any) -> tuple[Any, Any]:
-        """n and exp(r) - 1, where x = n log(2) + r and n is the integer nearest to x / log(2); |x| below 89.
+        """n and exp(r) - 1, where x = n log(2) + r and n is the integer nearest to x / log(2).
 
-        Polynomial and the two parts of log(2): Cephes, expf.
+        |x| below 89, or below 710 for float64.
         """
         builder = self._builder
-        shift = self.constant(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
-        n = builder.fsub(self.product_sum(x, self.constant(_as_float32(1.44269504)), shift), shift, flags=_FLAGS)
+        shift = self.constant(_SHIFT_64 if self.is_double else 12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
+        n = builder.fsub(self.product_sum(x, self.real(_LOG2_E), shift), shift, flags=_FLAGS)
         r = x
-        for part in (0.693359375, -2.12194440e-4):
-            r = builder.fsub(r, builder.fmul(n, self.constant(_as_float32(part)), flags=_FLAGS), flags=_FLAGS)
-        p = self.constant(_as_float32(1.9875691500e-4))
-        for term in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
-            p = self.product_sum(p, r, self.constant(_as_float32(term)))
+        for part in _LOG_2_PARTS[self.is_double]:
+            r = builder.fsub(r, builder.fmul(n, self.real(part), flags=_FLAGS), flags=_FLAGS)
+        first, *terms = _EXP_TERMS[self.is_double]
+        p = self.real(first)
+        for term in terms:
+            p = self.product_sum(p, r, self.real(term))
         return n, self.product_sum(p, builder.fmul(r, r, flags=_FLAGS), r)
 
 
-def _as_float32(value: float) -> float:
-    """The nearest float32; LLVM refuses constants that are none."""
-    return float(np.float32(value))
+_LOG2_E = 1.4426950408889634
+_SHIFT_64 = 1.5 * 2.0**52
+# Two parts of log(2), of which n times the first is exact, and the terms of (exp(r) - 1 - r) / r^2 from the last on:
+# for float32 (Cephes, expf), and for float64 (log(2) by Cephes, exp; the series up to r^13, whose next term is 1e-17).
+_LOG_2_PARTS = ((0.693359375, -2.12194440e-4), (0.693145751953125, 1.42860682030941723212e-6))
+_EXP_TERMS = (
+    (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
+    tuple(1 / math.factorial(k) for k in range(13, 1, -1)),
+)
 
 
 def write_exp(builder: Any, x: Any) -> Any:
-    """exp(x) within 1e-7 of the value; 0 below -87.33, where float32 has no normal numbers; NaN for NaN.
+    """exp(x) within 1e-7 of the value, 4e-16 for float64; 0 where these have no normal numbers; NaN for NaN.
 
-    x: a float32 or a vector of them.
+    x: a float32 or float64, or a vector of them.
     """
     w = _Writer(builder, x)
-    lowest = _as_float32(-87.33)
-    inside = w.above(88.0, x, w.constant(88.0), x)  # these comparisons are false for NaN, which stays
-    inside = w.below(lowest, inside, w.constant(lowest), inside)
+    lowest, highest = (-708.39, 709.78271289338397) if w.is_double else (-87.33, 88.72)
+    most = highest if w.is_double else 88.0
+    inside = w.above(most, x, w.real(most), x)  # these comparisons are false for NaN, which stays
+    inside = w.below(lowest, inside, w.real(lowest), inside)
     n, q = w.reduced(inside)
-    y = builder.fmul(builder.fadd(q, w.constant(1.0), flags=_FLAGS), w.power_of_two(n), flags=_FLAGS)
-    y = w.above(_as_float32(88.72), x, w.constant(math.inf), y)
+    y = builder.fadd(q, w.constant(1.0), flags=_FLAGS)
+    if w.is_double:  # up to the last number n is 1024, whose power there is not
+        y = w.above(0.0, x, builder.fadd(y, y, flags=_FLAGS), y)
+        n = w.above(0.0, x, builder.fsub(n, w.constant(1.0), flags=_FLAGS), n)
+    y = builder.fmul(y, w.power_of_two(n), flags=_FLAGS)
+    y = w.above(highest, x, w.constant(math.inf), y)
     return w.below(lowest, x, w.constant(0.0), y)
 
 
 @intrinsic
-def _exp32(typing_context, x):
-    """exp(x) of a float32, as `write_exp` says."""
+def exponential(typing_context, x):
+    """exp(x) of a float32 or float64, as `write_exp` says."""
 
     def generate(context, builder, signature, arguments):
         return write_exp(builder, arguments[0])
 
-    return types.float32(types.float32), generate
+    return x(x), generate
 
 
 @intrinsic
 def _reduced(typing_context, x):
-    """2 ** n and exp(r) - 1 of a float32 x = n log(2) + r, |x| below 89, with n the integer nearest to x / log(2)."""
+    """2 ** n and exp(r) - 1 of a number, as `_Writer.reduced` says."""
 
     def generate(context, builder, signature, arguments):
         w = _Writer(builder, arguments[0])
         n, q = w.reduced(arguments[0])
         return context.make_tuple(builder, signature.return_type, [w.power_of_two(n), q])
 
-    return types.UniTuple(types.float32, 2)(types.float32), generate
+    return types.UniTuple(x, 2)(x), generate
 
 
-@njit(**JIT)
-def sigmoid(x):
-    """1 / (1 + exp(-x)) of a float32, within 2e-7 of the value; NaN for NaN."""
-    return float32(1) / (float32(1) + _exp32(-x))
+class Activations(NamedTuple):
+    """numba's functions for one dtype, within 2e-7 of the value, 1e-15 for float64; NaN for NaN.
 
-
-@njit(**JIT)
-def tanh(x):
-    """tanh(x) of a float32 within 2e-7 of the value; NaN for NaN.
-
-    e / (e + 2) with e = exp(2 |x|) - 1, which loses no digits near 0; from 9.1 on the result rounds to 1.
+    sigmoid: 1 / (1 + exp(-x)).  tanh: e / (e + 2) with e = exp(2 |x|) - 1, which loses no digits near 0.
     """
-    size = -x if x < float32(0) else x
-    size = float32(9.1) if size > float32(9.1) else size
-    scale, q = _reduced(size + size)
-    e = scale * q + (scale - float32(1))
-    y = e / (e + float32(2))
-    return -y if x < float32(0) else y
+
+    sigmoid: Any
+    tanh: Any
 
 
-@njit(**JIT)
-def _exp64(x):
-    return math.exp(x)
+@functools.cache
+def activations(dtype: str) -> Activations:
+    """Those of "float32" or "float64"."""
+    real, last = {"float32": (float32, 9.1), "float64": (float64, 19.1)}[dtype]  # from `last` on tanh rounds to 1
 
+    @njit(**JIT)
+    def sigmoid(x):
+        return real(1) / (real(1) + exponential(-x))
 
-def exponential(dtype: str) -> Any:
-    """The numba function for "float32" or "float64"."""
-    return {"float32": _exp32, "float64": _exp64}[dtype]
+    @njit(**JIT)
+    def tanh(x):
+        size = -x if x < real(0) else x
+        size = real(last) if size > real(last) else size
+        scale, q = _reduced(size + size)
+        e = scale * q + (scale - real(1))
+        y = e / (e + real(2))
+        return -y if x < real(0) else y
+
+    return Activations(sigmoid, tanh)
 
 
 def _of_two(name: str, fastmath: tuple[str, ...], doc: str) -> Any:

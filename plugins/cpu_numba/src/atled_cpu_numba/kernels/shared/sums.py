@@ -21,7 +21,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.shared.options import Real, inlined
-from atled_cpu_numba.kernels.shared.scalars import exponential, write_exp
+from atled_cpu_numba.kernels.shared.scalars import write_exp
 from atled_cpu_numba.kernels.shared.vectors import Writer
 
 LANES = 32
@@ -65,17 +65,6 @@ def sums_of_four(dtype: str) -> Any:
 @functools.cache
 def sum_of_exponentials(dtype: str) -> Any:
     """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes."""
-    if dtype == "float64":
-        exp, floats, sum_up = exponential(dtype), Real(dtype).pointer, plain_sum(dtype)
-
-        @inlined
-        def write_and_sum(x, p, count, top):
-            source, target = floats(x), floats(p)
-            for i in range(count):
-                target[i] = exp(source[i] - top)
-            return sum_up(p, count)
-
-        return write_and_sum
 
     def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
         return [write_exp(builder, builder.fsub(values[0], numbers[0]))]
