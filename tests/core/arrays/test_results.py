@@ -28,10 +28,11 @@ def test_a_kept_array_outlives_the_others():
     assert first.tolist() == [7] * 4
 
 
-def test_memory_of_large_arrays_is_used_again_once_no_view_of_it_is_left():
-    results = Results((1000,), FLOAT)
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_memory_of_large_arrays_is_used_again_once_no_view_of_it_is_left(size):
+    results = Results((size,), FLOAT)
     first, address = results.new()
-    view = first.reshape(10, 100)[2:, ::2].T
+    view = first.reshape(10, -1)[2:, ::2].T
     first[:] = 7
     del first
     kept = [results.new() for _ in range(20)]
@@ -39,10 +40,12 @@ def test_memory_of_large_arrays_is_used_again_once_no_view_of_it_is_left():
     assert (view == 7).all()
     del view
     assert address in [results.new()[1] for _ in range(20)]
+    del kept
+    assert results.new()[0].flags.writeable
 
 
 def test_memory_of_large_arrays_is_counted_by_the_pool():
-    results, before = Results((1000,), FLOAT), POOL.statistics()["bytes_in_use"]
+    results, before = Results((100_000,), FLOAT), POOL.statistics()["bytes_in_use"]
     array, _ = results.new()
     assert POOL.statistics()["bytes_in_use"] >= before + array.nbytes
     del array
