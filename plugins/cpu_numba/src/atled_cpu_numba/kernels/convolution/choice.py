@@ -16,7 +16,7 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.chwn import choice as chwn
 from atled_cpu_numba.kernels.convolution import adjoint_lanes, direct, map_lanes, pointwise, rows, slices
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.depthwise import filters, squares, strided
+from atled_cpu_numba.kernels.depthwise import filters, halving, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.winograd import forward as winograd
@@ -136,6 +136,8 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
         reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
         pad = reach[0] - pad[0], reach[1] - pad[1]
     planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
+    if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
+        return halving.prepare(halving.Problem(*planes, pad, task.dtype), whole.biases)
     filtered = filters.Problem(
         *planes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward, dtype=task.dtype
     )

@@ -30,20 +30,28 @@ def zero_count(dtype: str) -> int:
 class _Plane:
     """The rows of a plane as the windows of some vectors of columns see them."""
 
-    def __init__(self, w: Writer, plane: tuple[Any, ...], offsets: list[Any], lanes: Any = None) -> None:
+    def __init__(
+        self,
+        w: Writer,
+        plane: tuple[Any, ...],
+        offsets: list[Any],
+        lanes: Any = None,
+        shifts: tuple[int, ...] = (0, 1, 2),
+    ) -> None:
         """plane: the first six arguments of the intrinsics.  offsets: from the first window to each vector's.
 
         lanes: mask of those of the last vector that are wanted.
+        shifts: from a vector's first column to what is loaded.
         """
         start, self.height, self.width, self.row, column, ahead, zeros = plane
         builder = w.builder
-        self.w, self.offsets = w, offsets
+        self.w, self.offsets, self.shifts = w, offsets, shifts
         self.start, self.zeros = w.at(w.pointer(start), column), w.pointer(zeros)
         self.next = w.at(self.start, ahead)
-        self.masks: list[list[Any]] = [[None] * 3 for _ in offsets]
+        self.masks: list[list[Any]] = [[None] * len(shifts) for _ in offsets]
         for v in {0, len(offsets) - 1}:
             first = builder.add(column, offsets[v])
-            self.masks[v] = [self._inside(builder.add(first, w.number(s))) for s in range(3)]
+            self.masks[v] = [self._inside(builder.add(first, w.number(s))) for s in shifts]
         if lanes is not None:
             self.masks[-1] = [builder.and_(mask, lanes) for mask in self.masks[-1]]
 
@@ -68,8 +76,8 @@ class _Plane:
         return builder.select(inside, w.at(self.start, elements), self.zeros)
 
     def load(self, row: Any, v: int) -> list[Any]:
-        """Vector `v` of a row, shifted by 0, 1 and 2 columns."""
-        places = [self.w.at(self.w.at(row, self.offsets[v]), s) for s in range(3)]
+        """Vector `v` of a row, as often as it is shifted."""
+        places = [self.w.at(self.w.at(row, self.offsets[v]), s) for s in self.shifts]
         return [
             self.w.load(place) if mask is None else self.w.load_masked(place, mask)
             for place, mask in zip(places, self.masks[v], strict=True)
@@ -131,6 +139,62 @@ def make_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
     count = 16 if masked else 14
     return vector_intrinsic(
         f"filter_{vectors}", count, generate, "Columns of a filtered plane; see make_filter.", dtype
+    )
+
+
+def make_halving_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
+    """An intrinsic for some columns of a filtered plane of which every second row and column is wanted.
+
+    filter((x, height, width, row, column, ahead, zeros, weight, bias, y, y_width, rows, last)):
+    vectors: 1 or 2; the zeros that there are do not reach further.
+    masked: for one vector; there is a 14th argument, how many columns there are, from 1 on.
+    The rest as in `make_filter`, whose taps follow one another.
+    """
+
+    def generate(w, *arguments):
+        weight, bias, y, y_width, rows, last, *rest = arguments[7:]
+        builder = w.builder
+        weight, y = w.pointer(weight), w.pointer(y)
+        taps = [w.splat(w.load_one(w.at(weight, t))) for t in range(9)]
+        start = w.splat(w.load_one(w.pointer(bias)))
+        offsets = _offsets(w, vectors, last)
+        doubled = [builder.mul(offset, w.number(2)) for offset in offsets]
+        plane = _Plane(w, arguments[:7], doubled, shifts=(0, w.width, 2, w.width + 2))
+        lanes = w.first_lanes(rest[0]) if masked else None
+        numbers = ir.VectorType(_INT32, w.width)
+        even, odd = (ir.Constant(numbers, [2 * i + k for i in range(w.width)]) for k in (0, 1))
+
+        def plus(total, r, row, v):
+            """The products of a row of taps; a row of the plane by every second of its columns."""
+            first, second, later, last = plane.load(row, v)
+            seen = (
+                builder.shuffle_vector(first, second, even),
+                builder.shuffle_vector(first, second, odd),
+                builder.shuffle_vector(later, last, even),
+            )
+            for s in range(3):
+                total = w.multiply_add(taps[3 * r + s], seen[s], total)
+            return total
+
+        top = plane.at(w.number(0))
+        with w.counted(rows, [plus(start, 0, top, v) for v in range(vectors)]) as (i, phis, following):
+            middle = builder.add(builder.mul(i, w.number(2)), w.number(1))
+            row, next_row = plane.at(middle), plane.at(builder.add(middle, w.number(1)))
+            line = w.at(y, builder.mul(i, y_width))
+            for v, offset in enumerate(offsets):
+                result, to = plus(plus(phis[v], 1, row, v), 2, next_row, v), w.at(line, offset)
+                if masked:
+                    w.store_masked(result, to, lanes)
+                else:
+                    w.store(result, to)
+                following.append(plus(start, 0, next_row, v))
+
+    return vector_intrinsic(
+        f"halving_filter_{vectors}",
+        14 if masked else 13,
+        generate,
+        "Every second of the columns and rows of a filtered plane; see make_halving_filter.",
+        dtype,
     )
 
 

@@ -1,0 +1,50 @@
+"""Depthwise convolution with 3 x 3 kernels and strides of 2, beside sums in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled_contexts import Context
+
+SHAPES = [(5, 3), (7, 7), (12, 12), (13, 9), (33, 65), (34, 66), (40, 100)]  # below, at and beyond whole vectors
+
+
+def wanted(x, w, b, pad):
+    count, channels, *_ = x.shape
+    maps = w.shape[0] // channels
+    padded = np.pad(np.repeat(x, maps, axis=1).astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    height, width = ((size - 3) // 2 + 1 for size in padded.shape[2:])
+    y = np.zeros((count, w.shape[0], height, width)) + b[:, None, None]
+    for r in range(3):
+        for s in range(3):
+            y += w[:, 0, r, s, None, None] * padded[:, :, r : r + 2 * height : 2, s : s + 2 * width : 2]
+    return y
+
+
+@pytest.mark.parametrize("type_config", ["float", "double"])
+@pytest.mark.parametrize("pad", [0, 1, 2])
+@pytest.mark.parametrize("size", SHAPES)
+def test_every_second_position_is_computed(size, pad, type_config):
+    if min(size) + 2 * pad < 3:
+        return
+    rng = np.random.default_rng(3)
+    dtype = {"float": np.float32, "double": np.float64}[type_config]
+    x, w, b = (rng.standard_normal(shape).astype(dtype) for shape in ((2, 3, *size), (6, 1, 3, 3), (6,)))
+    with nn.context_scope(Context([f"cpu:{type_config}"])):
+        arrays = map(nn.NdArray.from_numpy_array, (x, w, b))
+        found = F.convolution(*arrays, pad=(pad, pad), stride=(2, 2), group=3).data
+    tolerance = 16 * np.finfo(dtype).eps * np.abs(found).max()
+    np.testing.assert_allclose(found, wanted(x, w, b, pad), rtol=0, atol=tolerance)
+
+
+def test_formulas_are_computed_on_the_way():
+    x, w = nn.Variable((1, 4, 9, 9)), nn.Variable((4, 1, 3, 3))
+    x.d, w.d = np.random.default_rng(1).standard_normal(x.shape), 0.1
+    with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
+        y = F.relu(F.convolution(x, w, pad=(1, 1), stride=(2, 2), group=4))
+        y.forward()
+    assert [step.name for step in y.plan.steps if step.carrier is not None] == ["ReLU"]
+    np.testing.assert_allclose(y.d, np.maximum(wanted(x.d, w.d, np.zeros(4), 1), 0), atol=1e-5)
