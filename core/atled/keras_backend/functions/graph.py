@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -129,12 +130,19 @@ def _unreached(loss: Expression, wanted: Expression) -> str:
         # The first on a way down to it through which no gradient flows.
         ends = [each for each in all_below if wanted in reached([each]) and wanted not in _flowing(each)]
         stops = [each for each in ends if not any(other in ends for other in each.paths)]
+        stops = [other for each in stops for other in _stopping(each)]
         is_stop = any(getattr(each, "op", None) == "Unlink" for each in stops)
         through = "stop_gradient" if is_stop else "sizes, or what has no gradient"
         where = ", ".join(dict.fromkeys(each.written for each in stops))
         wrong = f"the loss depends on it through {through} alone ({where})"
         remedy = f"take {'stop_gradient' if is_stop else 'that'} out of one way to it, or leave it out"
     return four_parts(f"gradients of {loss.shown} with respect to {wanted.shown}", wrong, "", remedy)
+
+
+def _stopping(each: Expression) -> Sequence[Expression]:
+    """It, or what stops gradients within it, where it is the result of a scan or a branch."""
+    inside = reached(each.of.inside) if isinstance(each, Part) else ()
+    return [other for other in inside if getattr(other, "op", None) == "Unlink"] or [each]
 
 
 def _flowing(each: Expression) -> dict[Expression, None]:
