@@ -42,7 +42,7 @@ def wanted(
 
 
 class Packs:
-    """The packs that a plan wants, for certain arrays; one run at a time asks for them."""
+    """The packs that a plan wants, for certain arrays; several threads may ask for them."""
 
     __slots__ = ("_before", "_idle", "_rest", "_wanted")
 
@@ -57,12 +57,13 @@ class Packs:
 
         A plan whose arrays are others at each run, as in a training, looks ever more seldom.
         """
-        if self._rest:
+        if self._rest > 0:  # several threads may have passed here at once
             self._rest -= 1
             return ()
         now, before = next(WRITES), self._before
         self._before = now
-        found = [item.constant.get(now) or self._made(item, now, before) for item in self._wanted]
+        # At the first run, what others have used lately may be dropped: nothing is known of who needs it more.
+        found = [item.constant.get(now) or self._made(item, now, before or now) for item in self._wanted]
         if before and not any(found):
             self._idle = self._rest = min(_MOST_REST, 2 * self._idle + 1)
             return ()

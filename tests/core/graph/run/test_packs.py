@@ -230,6 +230,24 @@ def test_where_there_is_no_room_results_are_the_same():
     np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
 
 
+def test_plans_whose_packs_do_not_all_fit_keep_what_they_have(graph):
+    _, w, y = graph
+    nn.set_constants_limit(nn.memory_statistics()["caches"]["bytes of constants"])
+    others = [convolution(leaf(IMAGES), leaf(values)) for values in WEIGHTS[1:]]
+    for _ in range(2):
+        y.forward()
+    for other in others:
+        for _ in range(2):
+            other.forward()
+    kept = [each.value.details.roots.forward.binding._packs._wanted[0].constant for each in (y, *others)]
+    assert [constant.kept is not None for constant in kept] == [False, False, True]  # the one that began last
+    for _ in range(6):
+        for each in (y, *others):
+            each.forward()
+    assert [constant.kept is not None for constant in kept] == [False, False, True]
+    np.testing.assert_array_equal(y.d, computed(IMAGES, w.data.data))
+
+
 def test_what_was_dropped_is_made_again(graph):
     _, _, y = graph
     nn.clear_memory_cache()
