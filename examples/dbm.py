@@ -228,7 +228,7 @@ def draw(path: Path, errors: Sequence[float], flat: float, rows: Sequence[tuple[
 def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train both machines, compare, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hidden", type=int, nargs=2, default=[100, 50], help="units of both layers (default: 100 50)")
+    parser.add_argument("--hidden", type=int, nargs=2, default=[150, 50], help="units of both layers (default: 150 50)")
     parser.add_argument("--epochs", type=int, default=20, help="for each layer, and again for both (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and samples (default: 0)")
     parser.add_argument("--context", help="backend, such as cpu or reference (default: the default Context)")
