@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import atled.keras_backend as faces
 from atled.keras_backend import numpy_backend
+from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.leaves import Variable
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = _DOCS / "keras_coverage.md"
@@ -25,6 +27,10 @@ the docstrings of the code; do not edit. [Coming from a Keras-style backend](ker
 `import atled.keras_backend as B`, then `B.name(...)`. Files are below `core/atled/keras_backend/`. The last column says
 where the backend that stood on Theano does otherwise.
 """
+
+
+# Members that are data, which have no docstring of their own.
+_DATA = {"ndim": "The count of axes.", "name": "What messages call it; None where it was given none."}
 
 
 class Name(NamedTuple):
@@ -79,13 +85,28 @@ def methods() -> list[Name]:
     ]
 
 
+def members() -> list[tuple[str, str]]:
+    """What programs use of expressions and variables, and the first paragraph of its docstring, if it has one."""
+    found = []
+    for kind, holder in (("expressions", Expression), ("variables", Variable)):
+        for title in SURFACE[kind]:
+            member = inspect.getattr_static(holder, title, None)
+            text = inspect.getdoc(member) if callable(member) or isinstance(member, property) else _DATA.get(title)
+            found.append((title, " ".join((text or "").partition("\n\n")[0].split())))
+    return found
+
+
 def missing() -> list[str]:
-    """Listed names that are not there: functions, methods, and those of the modules."""
+    """Listed names that are not there: functions, methods, members, and those of the modules."""
     names = [name for _, of_family in families() for name in of_family] + methods()
     found = [name.title for name in names if name.found is None]
     for module, titles in SURFACE["modules"].items():
         holder = importlib.import_module(f"atled.keras_backend.{module}")
         found += [f"{module}.{title}" for title in titles if not hasattr(holder, title)]
+    found += [f"Expression.{title}" for title in SURFACE["expressions"] if not hasattr(Expression, title)]
+    found += [f"Variable.{title}" for title in SURFACE["variables"] if not hasattr(Variable, title)]
+    streams = faces.RandomStreams()
+    found += [f"RandomStreams.{each}" for each in SURFACE["RandomStreams"]["attributes"] if not hasattr(streams, each)]
     return found + [f"numpy_backend.{title}" for title in SURFACE["functions"] if not hasattr(numpy_backend, title)]
 
 
@@ -99,6 +120,8 @@ def page() -> str:
         lines += ["", f"## {title.capitalize()}", *_table(names)]
     attributes = ", ".join(f"`{each}`" for each in SURFACE["RandomStreams"]["attributes"])
     lines += ["", "## RandomStreams", "", f"Attributes: {attributes}.", *_table(methods())]
+    lines += ["", "## Members of expressions", "", "The last two are those of variables alone.", ""]
+    lines += ["| member | what it is |", "|---|---|", *(f"| `.{title}` | {text} |" for title, text in members())]
     refused = ", ".join(f"`{each}`" for each in SURFACE["not_on_numpy"])
     lines += [
         "",

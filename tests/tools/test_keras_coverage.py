@@ -18,6 +18,10 @@ def test_a_listed_name_takes_the_listed_arguments_and_says_what_it_is(name):
     assert name.summary()
 
 
+def test_members_of_expressions_say_what_they_are():
+    assert [title for title, text in keras_coverage.members() if not text] == []
+
+
 def test_nothing_is_missing():
     assert keras_coverage.missing() == []
 
