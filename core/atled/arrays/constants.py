@@ -26,18 +26,19 @@ class Constant:
 
     It lives as long as a plan that wants it, and is kept no longer than the arrays live.
 
-    patience: looks at unchanged arrays until it is kept; it grows where they are written often.
+    patience: looks at unchanged arrays until it is kept; it grows where they are written often.  seen: the number of
+        writes at an earlier look, 0 for none.
     """
 
     __slots__ = ("__weakref__", "_cells", "_quiet", "_reads", "_seen", "kept", "patience", "used")
 
-    def __init__(self, cells: Sequence[ArrayCell], patience: int = _PATIENCE) -> None:
+    def __init__(self, cells: Sequence[ArrayCell], patience: int = _PATIENCE, seen: int = 0) -> None:
         dropped = partial(_drop, ref(self))
         self._cells = tuple(ref(cell, dropped) for cell in cells)
         self.patience = patience
         self.kept: tuple[HostStorage, int] | None = None  # with the number of writes as of which it holds
         self.used = 0
-        self._seen = 0
+        self._seen = seen
         self._quiet = 0
         self._reads = 0
 
@@ -102,13 +103,13 @@ class ConstantStore:
         self._lock = lock_across_forks()
         self._is_told = False
 
-    def find(self, form: Hashable, cells: Sequence[ArrayCell], patience: int = _PATIENCE) -> Constant:
-        """The constant of a form of some arrays: one for all that want it."""
+    def find(self, form: Hashable, cells: Sequence[ArrayCell], patience: int = _PATIENCE, seen: int = 0) -> Constant:
+        """The constant of a form of some arrays: one for all that want it; patience, seen: of one that is new."""
         key = (form, tuple(map(id, cells)))
         with self._lock:
             found = self._known.get(key)
             if found is None or not found.is_of(cells):
-                found = self._known[key] = Constant(cells, patience)
+                found = self._known[key] = Constant(cells, patience, seen)
             return found
 
     def make(

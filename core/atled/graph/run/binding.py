@@ -109,8 +109,10 @@ class Binding:
             cell.pending = UNWRITTEN
         self._bind_internals()
         self._fill_blocks()
-        self._packs = self._wanted_packs() if plan.packs else None
+        # Looked for at the second run: graphs that are built again at every step run once.
+        self._packs: Packs | None = None
         self._pack_addresses = [0] * len(plan.packs)
+        self._first_run = 0
         random_states = [step.random_slot for step in plan.steps if step.random_slot >= 0]
         self.random_states = [self.array(slot) for slot in random_states]
         self._drawn_inside = [self.array(slot) for slot in plan.drawn_inside]
@@ -334,18 +336,25 @@ class Binding:
         if len(plan.float_words):
             self._block.view(np.float64)[plan.float_words] = self.floats[plan.float_numbers]
 
-    def _wanted_packs(self) -> Packs | None:
-        """The packs of the arrays that never left host memory."""
+    def _wanted_packs(self) -> Packs:
+        """The packs of the plan; none at all where an array of them travels."""
         found = []
         for packed in self.plan.packs:
             slot = self.plan.slots[packed.slot]
             cell, storage = self.cells[slot.source[1]], self._storages[slot.memory]
             if isinstance(storage, HostStorage) and not self._travels(cell):
-                found.append(wanted(packed, (cell,), partial(_address_of, storage)))
-        return Packs(found) if len(found) == len(self.plan.packs) else None
+                source = partial(_address_of, storage)
+                found.append(wanted(packed, (cell,), source, seen=self._first_run))
+        return Packs(found if len(found) == len(self.plan.packs) else ())
 
-    def _put_packs(self, packs: Packs) -> object:
+    def _put_packs(self) -> object:
         """Give the kernels the packs that are kept; what is to be kept alive during the run."""
+        if not self._first_run:
+            self._first_run = next(WRITES)
+            return None
+        packs = self._packs
+        if packs is None:
+            packs = self._packs = self._wanted_packs()
         held = packs.take()
         addresses = [0 if storage is None else storage.address for storage in held] or [0] * len(self._pack_addresses)
         if addresses != self._pack_addresses:
@@ -413,7 +422,7 @@ class Binding:
                 self.set_floats(floats)
             if self._on_devices is not None:
                 self._on_devices.fetch(active_trace())
-            held = None if self._packs is None else self._put_packs(self._packs)
+            held = self._put_packs() if self._pack_addresses else None
             free = self._free
             if free is not None:
                 try:

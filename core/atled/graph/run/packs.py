@@ -36,7 +36,10 @@ def wanted(
     form: Hashable = (),
     **how: int,
 ) -> Wanted:
-    """The pack of an array: of the only one of `cells`, or of what `form` says is computed of them."""
+    """The pack of an array: of the only one of `cells`, or of what `form` says is computed of them.
+
+    how: as for `ConstantStore.find`.
+    """
     pack = packed.pack
     return Wanted(packed, CONSTANTS.find((pack.form, pack.nbytes, form), cells, **how), source)
 
