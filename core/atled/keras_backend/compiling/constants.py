@@ -34,6 +34,6 @@ class Constants:
         found = self._arrays.get(id(value))
         if found is None:
             found = NdArray.from_numpy_array(value)
-            if any(each is value for each in self._known.values()):
+            if any(each is value for each in list(self._known.values())):
                 found = self._arrays.setdefault(id(value), found)
         return found

@@ -139,7 +139,9 @@ class Function:
         """Who would compute each op, and why, for inputs as in the last call; see `nn.explain`."""
         return self._described().explain()
 
-    def __len__(self) -> int:
+    @property
+    def program_count(self) -> int:
+        """For how many tuples of shapes it has programs."""
         return len(self._known)
 
     def forget(self) -> None:
@@ -166,7 +168,7 @@ _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
 
 
 def _count() -> int:
-    return sum(map(len, list(_FUNCTIONS)))
+    return sum(each.program_count for each in list(_FUNCTIONS))
 
 
 def _forget() -> None:

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class _Bound:
         for number in (*self._inputs, *(number for number, _ in self._variables)):
             self._cells[number] = NdArray(()).cell  # keep none of them alive
 
-    def _on(self, arrays: Sequence[NdArray]) -> list:
+    def _on(self, arrays: Sequence[NdArray]) -> list[Any]:
         cells = self._cells.copy()
         for number, array in zip(self._inputs, arrays, strict=True):
             cells[number] = array.cell
@@ -226,6 +226,3 @@ class Stage(Specialized):
             while len(self._found) > VALUES_LIMIT:
                 self._found.popitem(last=False)
         return made, given
-
-    def __len__(self) -> int:
-        return len(self._found)

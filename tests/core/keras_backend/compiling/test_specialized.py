@@ -35,7 +35,7 @@ def test_what_is_specialized_for_values_is_bounded(monkeypatch):
     f = B.function([n], B.sum(x[:n]))
     assert [f(each).item() for each in (1, 2, 3, 4, 1)] == [0, 1, 3, 6, 0]
     (stage,) = f._known.values()
-    assert len(stage) == 2
+    assert len(stage._found) == 2
 
 
 def test_a_plan_is_that_of_the_last_stage():
