@@ -127,7 +127,7 @@ class ConstantStore:
                 return found
             if not self._has_room(nbytes, before):
                 constant.put_off()
-                self._tell(nbytes)
+                self.tell(nbytes)
                 return None
             number = next(WRITES)
             storage = HostStorage(nbytes)
@@ -166,7 +166,8 @@ class ConstantStore:
             constant.kept = None
         return True
 
-    def _tell(self, nbytes: int) -> None:
+    def tell(self, nbytes: int) -> None:
+        """Say, once, that so many bytes do not fit."""
         if not self._is_told:
             self._is_told = True
             logger.warning(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Sequence
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from atled.arrays.cell import ArrayCell
+from atled.arrays.constants import CONSTANTS
 from atled.arrays.epoch import WRITES
 from atled.graph.compile.plan import Plan
 from atled.graph.inference.compiling import Compiled
 from atled.graph.run.binding import Binding
+from atled.limits.caches import register_cache
 from atled.logger import logger
+
+_ALL: WeakSet[FixedValues] = WeakSet()
 
 
 class Generation:
@@ -22,13 +26,18 @@ class Generation:
     number: of `WRITES`, since when no parameter was written.
     """
 
-    __slots__ = ("_known", "_lock", "_tokens", "number")
+    __slots__ = ("_known", "_lock", "_recent", "_tokens", "number")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._known: WeakValueDictionary[Hashable, ArrayCell] = WeakValueDictionary()
+        self._recent: dict[Hashable, ArrayCell] = {}  # what was computed together last
         self._tokens: dict[Hashable, ArrayCell] = {}
         self._lock = threading.Lock()
+
+    def held_bytes(self) -> int:
+        """The bytes of the values that are there."""
+        return sum(cell.size * cell.dtype.itemsize for cell in list(self._known.values()) if cell.dtype is not None)
 
     def token(self, key: Hashable) -> ArrayCell:
         """An array of one element that stands for a value, also while that is not there."""
@@ -45,10 +54,15 @@ class Generation:
             found = self._known.get(key)
             if found is None:
                 plan, keys = compiled.fixed[key]
-                made = dict(zip(keys, _computed(plan, cells), strict=True))
-                self._known.update({key: cell for key, cell in made.items() if key not in self._known})
+                self._recent = dict(zip(keys, _computed(plan, cells), strict=True))
+                self._known.update({key: cell for key, cell in self._recent.items() if key not in self._known})
                 found = self._known[key]
             return found
+
+    def let_go(self) -> None:
+        """Keep no value alive: who needs one has it now."""
+        with self._lock:
+            self._recent = {}
 
 
 class FixedValues:
@@ -62,9 +76,22 @@ class FixedValues:
         self._generation = Generation(-1)
         self._lock = threading.Lock()
         self._is_told = False
+        _ALL.add(self)
+
+    def held_bytes(self) -> int:
+        """The bytes of the values that are there."""
+        return self._generation.held_bytes()
+
+    def forget(self) -> None:
+        """Have all values be computed again when they are next wanted."""
+        with self._lock:
+            self._generation = Generation(-1)
+            next(WRITES)  # who sees that nothing was written need not look at the generation
 
     def is_current(self, generation: Generation) -> bool:
         """Whether no parameter was written since, as far as can be told."""
+        if generation is not self._generation:
+            return False
         number = generation.number
         for cell in self.parameters:  # noqa: SIM110  a generator takes twice as long, at each run
             if not cell.is_unchanged_since(number):
@@ -79,6 +106,13 @@ class FixedValues:
                 self._generation = Generation(number)
                 self._tell()
             return self._generation
+
+    def fits(self) -> bool:
+        """Whether the values that are there may stay, by the limit of constants; said once where they may not."""
+        if self.held_bytes() <= CONSTANTS.limit_bytes:
+            return True
+        CONSTANTS.tell(self.held_bytes())
+        return False
 
     def _tell(self) -> None:
         """Say once where values have to be computed at each run."""
@@ -96,3 +130,11 @@ def _computed(plan: Plan, cells: Sequence[ArrayCell]) -> list[ArrayCell]:
     made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
     Binding(plan, cells, made, [value for _, value in plan.floats]).run()
     return made
+
+
+def _forget_all() -> None:
+    for values in list(_ALL):
+        values.forget()
+
+
+register_cache("bytes of values of inferences", lambda: sum(values.held_bytes() for values in list(_ALL)), _forget_all)

@@ -34,12 +34,13 @@ class _Given(NamedTuple):
     """What a run reads beside its inputs.
 
     generation: of what is computed from parameters alone.
-    storages: of parameters, and of what is computed from them, in the order of the layout; None where all who read it
-        have a pack. packed: the packs, None for one that is not kept. Both are kept alive by this.
+    cells: parameters, and what is computed from them, in the order of the layout; None where all who read it have a
+        pack.  storages: of these.  packed: the packs, None for one that is not kept. This keeps them alive.
     addresses, packs: of these; 0 for None.
     """
 
     generation: Generation
+    cells: Sequence[ArrayCell | None]
     storages: Sequence[HostStorage | None]
     packed: Sequence[HostStorage | None]
     addresses: Sequence[int]
@@ -62,6 +63,11 @@ class _Lane:
         self.program = FixedProgram(runner.layout, runner.floats)
         self._given: _Given | None = None
         self._addresses: Sequence[int] = ()
+
+    def let_go(self, given: _Given) -> None:
+        """Keep nothing alive that is not to stay."""
+        if self._given is given:
+            self._given = None
 
     def run(self, given: _Given) -> None:
         """Run the program."""
@@ -137,6 +143,8 @@ class OnHost(Runner):
             array[...] = inputs[number]
         lane.run(given)
         outputs = [array.reshape(shape).copy() for array, shape in zip(lane.outputs, self._shapes, strict=True)]
+        if given is not self._known:
+            lane.let_go(given)
         self._lanes.append(lane)
         return outputs
 
@@ -148,21 +156,26 @@ class OnHost(Runner):
                 packed = self._packs[1].take() if self._packs else ()
                 if list(packed) == list(last.packed):
                     return last
-            self._known = self._looked_up()
-            return self._known
+            self._known = None  # what is computed anew is not to be there twice
+            found = self._looked_up()
+            if self._values.fits():
+                self._known = found
+            return found
 
     def _looked_up(self) -> _Given:
         generation = self._values.current()
         packed = self._packs_of(generation).take() if self._packed else ()
         absent = {number for number, found in zip(self._packed, packed, strict=False) if found is None}
         spared = self._only_packed - absent if packed else ()
+        cells = [None if number in spared else self._value(generation, number) for number, _ in self._arrays]
         storages = [
-            None if number in spared else _host_memory(self._value(generation, number), dtype)
-            for number, dtype in self._arrays
+            None if cell is None else _host_memory(cell, dtype)
+            for cell, (_, dtype) in zip(cells, self._arrays, strict=True)
         ]
+        generation.let_go()
         addresses = [0 if storage is None else storage.address for storage in storages]
         packs = [0 if storage is None else storage.address for storage in packed]
-        return _Given(generation, storages, packed, addresses, packs)
+        return _Given(generation, cells, storages, packed, addresses, packs)
 
     def _packs_of(self, generation: Generation) -> Packs:
         """The packs of parameters, and of what is computed from these."""

@@ -70,7 +70,9 @@ class BoundRunner(Runner):
         last = self._last
         if last is None or not self._values.is_current(last[0]):
             generation, count = self._values.current(), len(self._values.parameters) + len(self._compiled.keys)
-            last = self._last = generation, [self._value(generation, number) for number in range(count)]
+            last = generation, [self._value(generation, number) for number in range(count)]
+            generation.let_go()
+            self._last = last if self._values.fits() else None
         plan = self.plan
         cells = [_cell_of(array, desc) for array, desc in zip(inputs, self._descs, strict=True)]
         made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
