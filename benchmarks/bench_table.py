@@ -8,6 +8,7 @@ from typing import Any
 
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
+from bench_rows.dtypes import LAYERS
 from bench_rows.imperative import ADDITIONS
 from bench_rows.keras_function import COUNTS
 from bench_rows.keras_scan import GIBBS_STEPS, SHORT_STEPS
@@ -65,6 +66,25 @@ def _keyed() -> list[Row]:
             goal=Goal(0.7, ["jax"]),
             **per_program,
         ),
+    ]
+
+
+def _dtypes() -> list[Row]:
+    """Beside float32's time, twice which is what the vectors of double allow, and beside torch in the same dtype."""
+    goals = {"double": 2.2, "half": 1.1, "bf16": 1.1}
+    tolerances = {"double": 1e-5, "half": 1e-2, "bf16": 1e-1}
+    return [
+        Row(
+            f"{name}, {config}",
+            "bench_rows.dtypes:layer",
+            ("atled", "atled-float", "torch"),
+            {"name": name, "config": config},
+            unit="us",
+            tolerance=tolerances[config],
+            goal=Goal(ratio, ["atled-float"]),
+        )
+        for config, ratio in goals.items()
+        for name in LAYERS
     ]
 
 
@@ -587,6 +607,7 @@ ROWS = [
     *_ops(),
     *_elementwise(),
     *_layers(),
+    *_dtypes(),
     *_neon(),
     *_neon_autodiff(),
     *_neon_convolutions(),

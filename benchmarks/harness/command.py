@@ -37,7 +37,15 @@ from peers import PeerMissingError, interpreter
 _RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 # Libraries that run in our own interpreter, with the module that tells their version.
-_OURS = {"atled": "atled", "cpu": "atled", "cuda": "atled", "limit": "atled", "reference": "atled", "numpy": "numpy"}
+_OURS = {
+    "atled": "atled",
+    "atled-float": "atled",
+    "cpu": "atled",
+    "cuda": "atled",
+    "limit": "atled",
+    "reference": "atled",
+    "numpy": "numpy",
+}
 
 # On a GPU all of them do: what is there for its driver and its CUDA cannot be chosen.
 _OURS |= {"atled-gpu": "atled", "copy": "cupy", "cupy + 3 us": "cupy"}
