@@ -52,6 +52,32 @@ def test_results_are_those_of_float32_rounded_once(config, name):
 
 
 @configs
+@pytest.mark.parametrize(
+    "function, shapes",
+    [
+        (lambda x, y: F.concatenate(x, y, axis=1), [(3, 4), (3, 6)]),
+        (lambda x, y: F.concatenate(x, y, axis=1), [(3, 4), (3, 5)]),
+        (lambda x: F.slice(x, (0, 2), (3, 8)), [(3, 10)]),
+        (lambda x: F.slice(x, (0, 1), (3, 8)), [(3, 10)]),
+        (lambda x: F.transpose(x, (1, 0, 2)), [(5, 3, 8)]),
+        (lambda x: F.transpose(x, (1, 0, 2)), [(5, 3, 7)]),
+        (lambda x: F.transpose(x, (1, 0)), [(40, 70)]),
+    ],
+)
+def test_what_is_only_moved_keeps_its_bits(config, function, shapes):
+    arrays = [drawn(config, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    y = computed(config, function, *arrays)
+    np.testing.assert_array_equal(y, in_single(function, *arrays).astype(DTYPES[config]))
+
+
+@configs
+@pytest.mark.parametrize("columns", [6, 7])
+def test_rows_of_tables_keep_their_bits(config, columns):
+    index, table = np.array([2, 0, 2, 3]), drawn(config, 4, columns)
+    np.testing.assert_array_equal(computed(config, F.embed, index, table), table[index])
+
+
+@configs
 def test_the_kernel_in_float32_is_what_runs(config):
     arrays = [nn.NdArray.from_numpy_array(drawn(config, 4, 5)), nn.NdArray.from_numpy_array(drawn(config, 5, 6))]
     (call,) = nn.explain(F.affine, *arrays, using=f"cpu:{config}").calls

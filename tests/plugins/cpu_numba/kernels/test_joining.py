@@ -37,6 +37,7 @@ def test_stack_and_split(run, parts, shape, axis, dtype):
 
 
 def test_what_is_refused(make_call):
-    empty, half = np.zeros((0, 2), "f"), np.zeros((2, 2), np.float16)
+    empty, small, odd = np.zeros((0, 2), "f"), np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.float16)
     assert joining.accepts(make_call("Concatenate", [empty, empty], [empty], axis=0)) == "an array is empty"
-    assert joining.accepts(make_call("Stack", [half], [half], axis=0)) == "takes float32 or float64, not float16"
+    assert joining.accepts(make_call("Stack", [small], [small], axis=0)).endswith("not uint8")
+    assert "odd number" in joining.accepts(make_call("Concatenate", [odd, odd], [np.zeros((2, 6), "e")], axis=1))

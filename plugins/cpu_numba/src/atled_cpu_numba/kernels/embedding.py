@@ -8,7 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    MOVED,
+    ODD_PAIRS,
+    REALS,
+    in_floats32,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 
@@ -93,9 +103,14 @@ _KERNELS = {"Embed": kernels_by_dtype("embed", _build_embed), "EmbedGrad": kerne
 def accepts(call: Call) -> bool | str:
     """Whether the table is float32 or float64 and the indices are int64."""
     table, indices = (1, 0) if call.spec.name == "Embed" else (0, 1)
-    refused = refuse_floats(call, REALS, floats=(table,), moves=call.spec.name == "Embed")
+    moves = call.spec.name == "Embed"
+    refused = refuse_floats(call, MOVED if moves else REALS, floats=(table,), moves=moves)
     if refused:
         return refused
+    given = call.inputs[table]
+    assert given is not None
+    if in_floats32(given.dtype, math.prod(given.shape[1:])) is None:
+        return ODD_PAIRS
     index = call.inputs[indices]
     assert index is not None
     return index.dtype == np.int64 or f"takes int64 indices, not {index.dtype}"
@@ -111,8 +126,11 @@ def prepare(call: Call) -> Prepared:
     rows, length = table.shape[0], math.prod(table.shape[1:])
     moved = index.size * length
     work_us = (moved if forward else moved + table.size) / _ELEMENTS_PER_US
+    kernel = moved_as(table.dtype)
+    if kernel == "16 bits":
+        kernel, length = "float32", length // 2
     words = filled(Block, count=index.size, rows=rows, length=length)
     # Each share of a gradient reads all indices, which short rows would not be worth.
     parts = share_count(work_us, index.size if forward else min(rows, length))
     arguments = (Block.index, Block.table, Block.chosen) if forward else (Block.chosen, Block.index, Block.table)
-    return launch(_KERNELS[call.spec.name][moved_as(table.dtype)], words, arguments, parts=parts, errors=_ERRORS)
+    return launch(_KERNELS[call.spec.name][kernel], words, arguments, parts=parts, errors=_ERRORS)

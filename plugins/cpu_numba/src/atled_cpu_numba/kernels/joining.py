@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import MOVED, ODD_PAIRS, in_floats32, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -65,21 +65,32 @@ _KERNEL = Kernel("join", _build)
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether all arrays are float32, or all float64, and none is empty."""
+    """Whether all arrays are of one dtype of 16, 32 or 64 bits, and none is empty."""
     inputs, outputs = range(len(call.inputs)), len(call.outputs)
-    return refuse_floats(call, REALS, floats=inputs, outputs=outputs, empty=False, moves=True) or True
+    refused = refuse_floats(call, MOVED, floats=inputs, outputs=outputs, empty=False, moves=True)
+    if refused:
+        return refused
+    return True if _lengths(call) is not None else ODD_PAIRS
+
+
+def _lengths(call: Call) -> tuple[int, ...] | None:
+    """How many float32 a row of each array has, that of the whole first; None where a row is no such number."""
+    joined = (call.outputs[:1], call.inputs) if call.spec.name != "Split" else (call.inputs, call.outputs)
+    whole, *pieces = [desc for descs in joined for desc in descs if desc is not None]
+    rows = math.prod(whole.shape[: call.attributes["axis"]])
+    return in_floats32(whole.dtype, *(desc.size // rows for desc in (whole, *pieces)))
 
 
 def prepare(call: Call) -> Prepared:
     """Concatenate, Stack: x... -> y.  Split: x -> y..."""
     joins = call.spec.name != "Split"
-    descs = call.inputs if joins else call.outputs
     whole = call.outputs[0] if joins else call.inputs[0]
     assert whole is not None
     rows = math.prod(whole.shape[: call.attributes["axis"]])
-    floats = whole.dtype.itemsize // 4
-    pieces = [floats * desc.size // rows for desc in descs if desc is not None]
-    words = filled(Block, rows=rows, length=floats * whole.size // rows, count=len(pieces), joins=int(joins))
+    lengths = _lengths(call)
+    assert lengths is not None
+    whole_length, *pieces = lengths
+    words = filled(Block, rows=rows, length=whole_length, count=len(pieces), joins=int(joins))
     places = []
     for length in pieces:
         places.append(len(words) + Piece.address)

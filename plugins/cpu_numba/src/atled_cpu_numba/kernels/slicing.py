@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import MOVED, ODD_PAIRS, in_floats32, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -83,7 +83,7 @@ def _cuts(call: Call) -> list[tuple[int, int, int, int]]:
 
 def accepts(call: Call) -> bool | str:
     """Whether one axis is cut at most, with step 1, and the arrays are float32 or float64 and not empty."""
-    refused = refuse_floats(call, REALS, floats=(0,), empty=False, moves=True)
+    refused = refuse_floats(call, MOVED, floats=(0,), empty=False, moves=True)
     if refused:
         return refused
     cuts = _cuts(call)
@@ -91,25 +91,26 @@ def accepts(call: Call) -> bool | str:
         return f"takes slices that cut one axis, not {len(cuts)}"
     if cuts and cuts[0][3] != 1:
         return f"takes slices of step 1, not {cuts[0][3]}"
-    return True
+    return True if _lengths(call) is not None else ODD_PAIRS
+
+
+def _lengths(call: Call) -> tuple[int, ...] | None:
+    """Of a row of the whole, of one of its piece, and what is before that, in float32; None where one is no number."""
+    shape = _whole_shape(call)
+    axis, begin, end, _ = (_cuts(call) or [(0, 0, shape[0] if shape else 1, 1)])[0]
+    inner, size = math.prod(shape[axis + 1 :]), shape[axis] if shape else 1
+    return in_floats32(call.outputs[0].dtype, size * inner, (end - begin) * inner, begin * inner)
 
 
 def prepare(call: Call) -> Prepared:
     """Slice: x -> y.  SliceGrad: gy -> gx."""
     shape = _whole_shape(call)
-    axis, begin, end, _ = (_cuts(call) or [(0, 0, shape[0] if shape else 1, 1)])[0]
-    floats = call.outputs[0].dtype.itemsize // 4
-    rows, inner = math.prod(shape[:axis]), floats * math.prod(shape[axis + 1 :])
-    length = (shape[axis] if shape else 1) * inner
+    axis = (_cuts(call) or [(0, 0, 0, 1)])[0][0]
+    rows, lengths = math.prod(shape[:axis]), _lengths(call)
+    assert lengths is not None
+    whole, piece, before = lengths
     writes = call.spec.name == "SliceGrad"
-    words = filled(
-        Block,
-        rows=rows,
-        whole_length=length,
-        length=(end - begin) * inner,
-        begin=begin * inner,
-        writes=int(writes),
-    )
-    moved = 4 * rows * (length if writes else 2 * (end - begin) * inner)
+    words = filled(Block, rows=rows, whole_length=whole, length=piece, begin=before, writes=int(writes))
+    moved = 4 * rows * (whole if writes else 2 * piece)
     arguments = (Block.piece, Block.whole) if writes else (Block.whole, Block.piece)
     return launch(_KERNEL, words, arguments, parts=share_count(moved / _BYTES_PER_US, rows))

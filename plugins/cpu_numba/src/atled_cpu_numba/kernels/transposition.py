@@ -12,7 +12,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    MOVED,
+    ODD_PAIRS,
+    REALS,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 
@@ -47,13 +56,13 @@ _BLOCK = 16  # the crossing axis is divided between shares in such pieces
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.lanes import host_lanes
+    from atled_cpu_numba.kernels.shared.lanes import lanes_of
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.vectors import copy_rows, transpose_block
+    from atled_cpu_numba.kernels.shared.vectors import copy_rows, make_transpose_block
 
     real = Real(dtype)
     floats, size = real.pointer, real.size
-    side = host_lanes().vector if dtype == "float32" else 0  # the block's registers hold float32
+    side, transpose_block = lanes_of(dtype).vector, make_transpose_block(dtype)
 
     @kernel
     def transpose(block, part, parts):
@@ -83,11 +92,11 @@ def _build(dtype: str) -> Callable[..., int]:
                 step, to_step = size // 4 * w[Block.crossing_x], size // 4 * crossing_stride
                 copy_rows((source, step, target, to_step, after - first, size // 4 * length))
                 continue
-            whole = length - length % side if side > 0 else 0
+            whole = length - length % side
             c = first
-            while side > 0 and c + side <= after:
-                for j in range(0, whole, side if side > 0 else 1):
-                    from_, to = source + 4 * (j * stride + c), target + 4 * (c * crossing_stride + j)
+            while c + side <= after:
+                for j in range(0, whole, side):
+                    from_, to = source + size * (j * stride + c), target + size * (c * crossing_stride + j)
                     transpose_block((from_, stride, side, to, crossing_stride))
                 for i in range(c, c + side):
                     for j in range(whole, length):
@@ -113,15 +122,23 @@ class _Axis(NamedTuple):
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64, or of integers of their size."""
-    return refuse_floats(call, REALS, floats=(0,), moves=True) or True
+    """Whether x has elements of 32 or 64 bits, or pairs of those of 16 that stay together."""
+    refused = refuse_floats(call, MOVED, floats=(0,), moves=True)
+    x = call.inputs[0]
+    if refused or x is None or moved_as(x.dtype) in REALS:
+        return refused or True
+    return True if _in_pairs(_merged(x.shape, call.attributes["axes"])) is not None else ODD_PAIRS
 
 
 def prepare(call: Call) -> Prepared:
     """Transpose: x -> y."""
     x = call.inputs[0]
     assert x is not None
-    axes = _merged(x.shape, call.attributes["axes"])
+    axes, kernel = _merged(x.shape, call.attributes["axes"]), moved_as(x.dtype)
+    if kernel not in REALS:
+        pairs, kernel = _in_pairs(axes), "float32"
+        assert pairs is not None
+        axes = pairs
     last = axes.pop()
     if last.x == 1:
         crossing = axes.pop() if axes else _Axis(1, 0, 0)
@@ -141,7 +158,15 @@ def prepare(call: Call) -> Prepared:
     units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
     parts = share_count(x.size / _ELEMENTS_PER_US, units)
     note = "rows" if last.x == 1 else "blocks"
-    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts, note=note)
+    return launch(_KERNELS[kernel], words, (Block.x, Block.y), parts=parts, note=note)
+
+
+def _in_pairs(axes: list[_Axis]) -> list[_Axis] | None:
+    """The axes of an array of pairs of elements; None where pairs do not stay together."""
+    *outer, last = axes
+    if last.x != 1 or any(count % 2 for count in (last.size, *(n for axis in outer for n in (axis.x, axis.y)))):
+        return None
+    return [*(_Axis(axis.size, axis.x // 2, axis.y // 2) for axis in outer), last._replace(size=last.size // 2)]
 
 
 def _merged(shape: tuple[int, ...], order: tuple[int, ...]) -> list[_Axis]:

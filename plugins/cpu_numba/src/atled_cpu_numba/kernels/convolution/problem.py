@@ -103,4 +103,5 @@ def problem_of(call: Call) -> Problem:
 
 def task_of(problem: Problem) -> Task:
     """The problem over its last two axes."""
-    return Task(*problem[:5], *two_axes(problem.axes), problem.dtype)
+    sizes, counts, kernel, pad, stride, dilation = two_axes(problem.axes)
+    return Task(*problem[:5], sizes, counts, kernel, pad, stride, dilation, problem.dtype)

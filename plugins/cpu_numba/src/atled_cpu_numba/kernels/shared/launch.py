@@ -17,6 +17,7 @@ from atled_cpu_numba.kernels.shared.layout import NO_WORD
 from atled_cpu_numba.store import IRKernel, Kernel
 
 REALS = ("float32", "float64")
+MOVED = ("16 bits", *REALS)  # by kernels that only move elements, those of 16 bits in pairs: see `moved_as`
 
 # What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and
 # waiting for it takes 1 us, but what one core has in its caches is then read by the other.
@@ -130,8 +131,20 @@ def refuse_floats(
 
 
 def moved_as(dtype: np.dtype) -> str:
-    """The floats of which kernels that only move elements make arrays of a dtype, by size; its name where none fits."""
-    return {4: "float32", 8: "float64"}.get(dtype.itemsize, dtype.name)
+    """The floats of which kernels that only move elements make arrays of a dtype, by size; its name where none fits.
+
+    "16 bits": those that move rows of whole pairs, as float32 (`in_floats32`), accept it.
+    """
+    return {2: "16 bits", 4: "float32", 8: "float64"}.get(dtype.itemsize, dtype.name)
+
+
+def in_floats32(dtype: np.dtype, *counts: int) -> tuple[int, ...] | None:
+    """Counts of elements as counts of float32; None where one of them is a pair and a half."""
+    found = [count * dtype.itemsize for count in counts]
+    return None if any(nbytes % 4 for nbytes in found) else tuple(nbytes // 4 for nbytes in found)
+
+
+ODD_PAIRS = "takes elements of 16 bits in pairs, and a row has an odd number of them"
 
 
 def has_empty(call: Call) -> bool:
