@@ -8,6 +8,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled_contexts import Context
+from atled_cpu_numba.kernels.convolution import choice as convolution
 
 SHAPES = [(5, 3), (7, 7), (12, 12), (13, 9), (33, 65), (34, 66), (40, 100)]  # below, at and beyond whole vectors
 
@@ -48,3 +49,24 @@ def test_formulas_are_computed_on_the_way():
         y.forward()
     assert [step.name for step in y.plan.steps if step.carrier is not None] == ["ReLU"]
     np.testing.assert_allclose(y.d, np.maximum(wanted(x.d, w.d, np.zeros(4), 1), 0), atol=1e-5)
+
+
+def test_infinities_of_the_next_plane_stay_outside(run):
+    rng = np.random.default_rng(2)
+    x, w = rng.standard_normal((1, 2, 4, 4), "f"), rng.standard_normal((2, 3, 3), "f")
+    x[0, 1] = np.inf  # beside the last elements of the first plane
+    y = np.full((1, 2, 2, 2), np.nan, "f")
+    geometry = {"base_axis": 1, "pad": (1, 1), "stride": (2, 2), "dilation": (1, 1), "multiplier": 1}
+    assert run(convolution, "DepthwiseConvolution", [x, w, None], [y], **geometry) == 0
+    np.testing.assert_allclose(y[:, :1], wanted(x[:, :1], w[:1, None], np.zeros(1), 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [3, 7, 14, 40])
+def test_narrow_planes_are_written_within_their_share(run, parts, columns):
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal((2, 5, 9, columns), "f"), rng.standard_normal((5, 3, 3), "f")
+    expected = wanted(x, w[:, None], np.zeros(5), 1)
+    y = np.full(expected.shape, np.nan, "f")
+    geometry = {"base_axis": 1, "pad": (1, 1), "stride": (2, 2), "dilation": (1, 1), "multiplier": 1}
+    assert run(convolution, "DepthwiseConvolution", [x, w, None], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, expected, atol=1e-5)

@@ -36,22 +36,26 @@ class _Plane:
         plane: tuple[Any, ...],
         offsets: list[Any],
         lanes: Any = None,
-        shifts: tuple[int, ...] = (0, 1, 2),
+        *,
+        stride: int = 1,
+        masked: bool = True,
     ) -> None:
         """plane: the first six arguments of the intrinsics.  offsets: from the first window to each vector's.
 
-        lanes: mask of those of the last vector that are wanted.
-        shifts: from a vector's first column to what is loaded.
+        lanes: mask of those of the last vector that are wanted.  stride: from window to window, 1 or 2.
+        masked: whether the first and the last vector may see columns outside.
         """
         start, self.height, self.width, self.row, column, ahead, zeros = plane
         builder = w.builder
-        self.w, self.offsets, self.shifts = w, offsets, shifts
+        self.w, self.offsets, self.stride = w, offsets, stride
         self.start, self.zeros = w.at(w.pointer(start), column), w.pointer(zeros)
         self.next = w.at(self.start, ahead)
-        self.masks: list[list[Any]] = [[None] * len(shifts) for _ in offsets]
-        for v in {0, len(offsets) - 1}:
+        # Where the vectors begin that are loaded for one vector of windows.
+        self.places = [0, 1, 2] if stride == 1 else [0, w.width, 2, w.width + 2]
+        self.masks: list[list[Any]] = [[None] * len(self.places) for _ in offsets]
+        for v in {0, len(offsets) - 1} if masked else ():
             first = builder.add(column, offsets[v])
-            self.masks[v] = [self._inside(builder.add(first, w.number(s))) for s in shifts]
+            self.masks[v] = [self._inside(builder.add(first, w.number(s))) for s in self.places]
         if lanes is not None:
             self.masks[-1] = [builder.and_(mask, lanes) for mask in self.masks[-1]]
 
@@ -70,17 +74,31 @@ class _Plane:
         row = builder.add(self.row, i)
         elements = builder.mul(row, self.width)
         for offset in self.offsets:
-            # The same place in what comes next: columns of rows are no sequence that the processor would foresee.
-            w.prefetch(w.at(w.at(self.next, elements), builder.add(offset, w.number(1))))
+            for line in range(self.stride):
+                # The same place in what comes next: columns of rows are no sequence that the processor would foresee.
+                here = w.at(w.at(self.next, elements), line * w.width)
+                w.prefetch(w.at(here, builder.add(offset, w.number(1))))
         inside = builder.icmp_unsigned("<", row, self.height)
         return builder.select(inside, w.at(self.start, elements), self.zeros)
 
     def load(self, row: Any, v: int) -> list[Any]:
-        """Vector `v` of a row, as often as it is shifted."""
-        places = [self.w.at(self.w.at(row, self.offsets[v]), s) for s in self.shifts]
-        return [
-            self.w.load(place) if mask is None else self.w.load_masked(place, mask)
+        """Vector `v` of a row for the windows' columns 0, 1 and 2."""
+        w = self.w
+        places = [w.at(w.at(row, self.offsets[v]), s) for s in self.places]
+        loaded = [
+            w.load(place) if mask is None else w.load_masked(place, mask)
             for place, mask in zip(places, self.masks[v], strict=True)
+        ]
+        if self.stride == 1:
+            return loaded
+        even, odd = (
+            ir.Constant(ir.VectorType(_INT32, w.width), list(range(first, 2 * w.width, 2))) for first in (0, 1)
+        )
+        shuffled = w.builder.shuffle_vector
+        return [
+            shuffled(loaded[0], loaded[1], even),
+            shuffled(loaded[0], loaded[1], odd),
+            shuffled(loaded[2], loaded[3], even),
         ]
 
 
@@ -88,7 +106,7 @@ def _offsets(w: Writer, vectors: int, last: Any) -> list[Any]:
     return [*(w.number(v * w.width) for v in range(vectors - 1)), last]
 
 
-def make_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
+def make_filter(vectors: int, dtype: str, *, masked: bool = False, adds: bool = False) -> Any:
     """An intrinsic for some columns of a filtered plane.
 
     filter((x, height, width, row, column, ahead, zeros, weight, step, bias, y, y_width, rows, last)):
@@ -97,8 +115,9 @@ def make_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
     weight, step: address of the first of nine taps, and from one to the next.  bias: address of what is added.
     y: address of the first result, y_width from row to row, `rows` rows.
     last: from the first vector to the last one, the others follow one another; 0 if there is one.
-    masked: for one vector; there is a 15th argument, how many columns there are, from 1 on, and a 16th, 1 to add to y,
-        0 to set it.
+    masked: for one vector; there is a 15th argument, how many columns there are, from 1 on. Without, whole vectors are
+        written, from the top row down.
+    adds: whether it adds to y instead of setting it.
     """
 
     def generate(w, *arguments):
@@ -109,14 +128,10 @@ def make_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
         start = w.splat(w.load_one(w.pointer(bias)))
         offsets = _offsets(w, vectors, last)
         plane = _Plane(w, arguments[:7], offsets)
-        if masked:
-            lanes = w.first_lanes(rest[0])
-            kept = builder.select(builder.icmp_signed("!=", rest[1], w.number(0)), lanes, w.first_lanes(w.number(0)))
+        lanes = w.first_lanes(rest[0]) if masked else None
 
         def plus(total, r, values):
-            for s in range(3):
-                total = w.multiply_add(taps[3 * r + s], values[s], total)
-            return total
+            return _plus(w, taps, total, r, values)
 
         first, second = plane.at(w.number(0)), plane.at(w.number(1))
         carried = []
@@ -129,73 +144,61 @@ def make_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
             for v, offset in enumerate(offsets):
                 upper, lower = phis[2 * v : 2 * v + 2]
                 values = plane.load(row, v)
-                result, to = plus(upper, 2, values), w.at(line, offset)
-                if masked:
-                    w.store_masked(builder.fadd(result, w.load_masked(to, kept)), to, lanes)
-                else:
-                    w.store(result, to)
+                _store(w, plus(upper, 2, values), w.at(line, offset), lanes, adds)
                 following += [plus(lower, 1, values), plus(start, 0, values)]
 
-    count = 16 if masked else 14
+    name = f"filter_{vectors}" + ("_masked" if masked else "") + ("_adding" if adds else "")
     return vector_intrinsic(
-        f"filter_{vectors}", count, generate, "Columns of a filtered plane; see make_filter.", dtype
+        name, 15 if masked else 14, generate, "Columns of a filtered plane; see make_filter.", dtype
     )
 
 
-def make_halving_filter(vectors: int, dtype: str, *, masked: bool = False) -> Any:
-    """An intrinsic for some columns of a filtered plane of which every second row and column is wanted.
+def make_halving_filter(dtype: str, *, inside: bool = False, masked: bool = False) -> Any:
+    """An intrinsic for one vector of columns of a plane that is filtered with strides of 2.
 
-    filter((x, height, width, row, column, ahead, zeros, weight, bias, y, y_width, rows, last)):
-    vectors: 1 or 2; the zeros that there are do not reach further.
-    masked: for one vector; there is a 14th argument, how many columns there are, from 1 on.
-    The rest as in `make_filter`, whose taps follow one another.
+    The arguments are those of the intrinsic of `make_filter`, `last` being 0, and windows begin in every second column.
+    inside: whether all columns that the vector's windows see are in the plane.  masked: as there.
     """
 
     def generate(w, *arguments):
-        weight, bias, y, y_width, rows, last, *rest = arguments[7:]
+        weight, step, bias, y, y_width, rows, _last, *rest = arguments[7:]
         builder = w.builder
         weight, y = w.pointer(weight), w.pointer(y)
-        taps = [w.splat(w.load_one(w.at(weight, t))) for t in range(9)]
+        taps = [w.splat(w.load_one(w.at(weight, builder.mul(step, w.number(t))))) for t in range(9)]
         start = w.splat(w.load_one(w.pointer(bias)))
-        offsets = _offsets(w, vectors, last)
-        doubled = [builder.mul(offset, w.number(2)) for offset in offsets]
-        plane = _Plane(w, arguments[:7], doubled, shifts=(0, w.width, 2, w.width + 2))
+        plane = _Plane(w, arguments[:7], [w.number(0)], stride=2, masked=not inside)
         lanes = w.first_lanes(rest[0]) if masked else None
-        numbers = ir.VectorType(_INT32, w.width)
-        even, odd = (ir.Constant(numbers, [2 * i + k for i in range(w.width)]) for k in (0, 1))
+        # The last row under a window is the first one under the next window.
+        carried = [_plus(w, taps, start, 0, plane.load(plane.at(w.number(0)), 0))]
+        with w.counted(rows, carried) as (i, (total,), following):
+            row = builder.add(i, i)
+            middle, lower = (plane.load(plane.at(builder.add(row, w.number(r))), 0) for r in (1, 2))
+            total = _plus(w, taps, _plus(w, taps, total, 1, middle), 2, lower)
+            _store(w, total, w.at(y, builder.mul(i, y_width)), lanes, adds=False)
+            following.append(_plus(w, taps, start, 0, lower))
 
-        def plus(total, r, row, v):
-            """The products of a row of taps; a row of the plane by every second of its columns."""
-            first, second, later, last = plane.load(row, v)
-            seen = (
-                builder.shuffle_vector(first, second, even),
-                builder.shuffle_vector(first, second, odd),
-                builder.shuffle_vector(later, last, even),
-            )
-            for s in range(3):
-                total = w.multiply_add(taps[3 * r + s], seen[s], total)
-            return total
+    name = "halving_filter" + ("_inside" if inside else "") + ("_masked" if masked else "")
+    return vector_intrinsic(name, 15 if masked else 14, generate, "See make_halving_filter.", dtype)
 
-        top = plane.at(w.number(0))
-        with w.counted(rows, [plus(start, 0, top, v) for v in range(vectors)]) as (i, phis, following):
-            middle = builder.add(builder.mul(i, w.number(2)), w.number(1))
-            row, next_row = plane.at(middle), plane.at(builder.add(middle, w.number(1)))
-            line = w.at(y, builder.mul(i, y_width))
-            for v, offset in enumerate(offsets):
-                result, to = plus(plus(phis[v], 1, row, v), 2, next_row, v), w.at(line, offset)
-                if masked:
-                    w.store_masked(result, to, lanes)
-                else:
-                    w.store(result, to)
-                following.append(plus(start, 0, next_row, v))
 
-    return vector_intrinsic(
-        f"halving_filter_{vectors}",
-        14 if masked else 13,
-        generate,
-        "Every second of the columns and rows of a filtered plane; see make_halving_filter.",
-        dtype,
-    )
+def _plus(w: Writer, taps: list[Any], total: Any, r: int, values: list[Any]) -> Any:
+    """The total, and what row `r` of the kernel makes of the three vectors of a row of the plane."""
+    for s in range(3):
+        total = w.multiply_add(taps[3 * r + s], values[s], total)
+    return total
+
+
+def _store(w: Writer, result: Any, to: Any, lanes: Any, adds: bool) -> None:
+    """Set, or add to, some lanes of y, all if `lanes` is None.
+
+    What only sets must not load: a processor that stored to a part of the vector just before waits until that is done.
+    """
+    if adds:
+        result = w.builder.fadd(result, w.load(to) if lanes is None else w.load_masked(to, lanes))
+    if lanes is None:
+        w.store(result, to)
+    else:
+        w.store_masked(result, to, lanes)
 
 
 def make_correlate(vectors: int, dtype: str) -> Any:

@@ -47,6 +47,8 @@ class Block:
     dilation_h: int
     dilation_w: int
     tap_step: int  # 1, or -1 for kernels that are turned around
+    after: int  # range kernel to run on what is written of y, or 0
+    after_block: int
 
 
 class Problem(NamedTuple):
@@ -70,7 +72,7 @@ class Problem(NamedTuple):
 
 
 def _build(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.window_rows import make_filter_rows
 
@@ -144,6 +146,8 @@ def _build(dtype: str) -> Callable[..., int]:
                 else:
                     one((*seen, *written))
                 i += 1
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], unit * rows * columns, (unit + 1) * rows * columns)
         return 0
 
     return depthwise_filters
@@ -178,4 +182,12 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = "depthwise, windows in vectors"
-    return launch(DEPTHWISE_FILTERS[p.dtype], words, arguments, parts=parts, workspace=64 * parts, note=note)
+    return launch(
+        DEPTHWISE_FILTERS[p.dtype],
+        words,
+        arguments,
+        parts=parts,
+        workspace=64 * parts,
+        after={0: Block.after},
+        note=note,
+    )

@@ -28,6 +28,7 @@ from atled_cpu_numba.store import Kernel
 _ELEMENTS_PER_US = 4e3  # a cautious rate of one core, for the number of shares
 _BAND_BYTES = 16 << 10  # of rows that are written past the caches together: with their source, in the nearest cache
 _LEAST_BAND = 4
+LEAST_AFTER = 1024  # elements of planes that `after` sees together: calls for each of the smallest take longer
 
 
 @layout
@@ -84,14 +85,12 @@ def _build(dtype: str) -> Callable[..., int]:
     element, floats = SIZES[dtype], Real(dtype).pointer
     move_lines = make_move_lines(dtype)
     vector, zero_floats = lanes_of(dtype).vector, zero_count(dtype)
-    two, three, four, masked = (
-        *(make_filter(vectors, dtype) for vectors in (2, 3, 4)),
-        make_filter(1, dtype, masked=True),
-    )
+    one, two, three, four = (make_filter(vectors, dtype) for vectors in (1, 2, 3, 4))
+    masked, adding_masked = (make_filter(1, dtype, masked=True, adds=adds) for adds in (False, True))
 
     @piece
-    def filter_rows(w, x, weight, bias, adding, y, row, rows, zeros):
-        """Rows of results, from `row` on."""
+    def filter_rows(w, x, weight, bias, adding, y, row, rows, room, zeros):
+        """Rows of results, from `row` on; room: elements from y on that may be written, if they are set later on."""
         height, width, columns = w[Block.height], w[Block.width], w[Block.columns]
         ahead = w[Block.height] * w[Block.width]
         top, step = row - w[Block.pad_h], w[Block.tap_step]
@@ -104,29 +103,22 @@ def _build(dtype: str) -> Callable[..., int]:
             inner = column + vector >= 0 and column + (vectors - 1) * vector + 2 <= width
             to = y + element * j
             # Overlapping is quicker than masks, but adds twice.
-            if vectors == 1 or adding != 0 or (vectors > 2 and not inner):
-                if left < vector and j > 0 and adding == 0:
-                    column, to, left = column - (vector - left), to - element * (vector - left), vector
-                masked(
-                    (
-                        x,
-                        height,
-                        width,
-                        top,
-                        column,
-                        ahead,
-                        zeros,
-                        weight,
-                        step,
-                        bias,
-                        to,
-                        columns,
-                        rows,
-                        0,
-                        left,
-                        adding,
-                    )
+            if adding != 0:
+                adding_masked(
+                    (x, height, width, top, column, ahead, zeros, weight, step, bias, to, columns, rows, 0, left)
                 )
+                j += vector
+                continue
+            if vectors == 1 or (vectors > 2 and not inner):
+                if left < vector and j > 0:
+                    column, to, left = column - (vector - left), to - element * (vector - left), vector
+                # Of a narrow plane, what is written beyond a row the next one replaces.
+                whole = rows if left >= vector else max(0, min(rows, (room - vector) // columns + 1))
+                one((x, height, width, top, column, ahead, zeros, weight, step, bias, to, columns, whole, 0))
+                if whole < rows:
+                    top_left, to = top + whole, to + element * whole * columns
+                    seen = (x, height, width, top_left, column, ahead, zeros)
+                    masked((*seen, weight, step, bias, to, columns, rows - whole, 0, left))
                 j += vector
                 continue
             if vectors == 2:
@@ -151,7 +143,9 @@ def _build(dtype: str) -> Callable[..., int]:
         lines_at = zeros_at + element * zero_floats
         streams = w[Block.band] != 0 and w[Block.after] == 0
         band = w[Block.band] if streams else rows
-        for unit in range(images * results * part // parts, images * results * (part + 1) // parts):
+        first, end = images * results * part // parts, images * results * (part + 1) // parts
+        begin = first * rows * columns  # of what `after` is to see
+        for unit in range(first, end):
             image = unit // results
             result = unit - image * results
             row = 0
@@ -159,17 +153,20 @@ def _build(dtype: str) -> Callable[..., int]:
                 count = min(band, rows - row)
                 y = w[Block.y] + element * (unit * rows + row) * columns
                 to = lines_at + y % 64 if streams else y
+                room = (count if streams or unit + 1 == end else rows - row + rows) * columns
                 for term in range(terms):
                     filter_number = result * terms + term
                     x = w[Block.x] + element * (image * sources + filter_number // per_plane) * height * width
                     weight = w[Block.weight] + element * (9 * filter_number + w[Block.first_tap])
                     bias = w[Block.bias] + element * result if w[Block.bias] != 0 and term == 0 else zeros_at
-                    filter_rows(w, x, weight, bias, 1 if term > 0 else 0, to, row, count, zeros_at)
+                    filter_rows(w, x, weight, bias, 1 if term > 0 else 0, to, row, count, room, zeros_at)
                 if streams:
                     move_lines((to, y, count * columns))
                 row += count
-            if w[Block.after] != 0:
-                call3(w[Block.after], w[Block.after_block], unit * rows * columns, (unit + 1) * rows * columns)
+            behind = (unit + 1) * rows * columns
+            if w[Block.after] != 0 and (unit + 1 == end or behind - begin >= LEAST_AFTER):
+                call3(w[Block.after], w[Block.after_block], begin, behind)
+                begin = behind
         if streams:
             settle_lines((0,))
         return 0
