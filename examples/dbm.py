@@ -207,20 +207,21 @@ def draw(path: Path, errors: Sequence[float], flat: float, rows: Sequence[tuple[
 
     figure = Figure((13, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    curve, shown = figure.subfigures(1, 2, width_ratios=[1, 2])
-    axes = curve.subplots()
-    axes.plot(range(1, len(errors) + 1), errors, color="#2a5db0", label="two layers, learning together")
-    axes.axhline(flat, color="#c0392b", linewidth=0.8, label="one layer of as many units, at the end")
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("error of reconstructions, held out")
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
-    for places, (title, digits) in zip(shown.subplots(len(rows), 12), rows, strict=True):
-        places[0].set_title(title, fontsize=9, loc="left")
-        for place, each in zip(places, digits, strict=False):
-            place.imshow(each.reshape(SIDE, SIDE), cmap="gray_r", vmin=0, vmax=1)
-            place.set_axis_off()
+    left, right = figure.subfigures(1, 2, width_ratios=[1, 2])
+    curve = left.subplots()
+    curve.plot(range(1, len(errors) + 1), errors, color="#2a5db0", label="two layers, learning together")
+    curve.axhline(flat, color="#c0392b", linewidth=0.8, label="one layer of as many units, at the end")
+    curve.set_xlabel("epoch")
+    curve.set_ylabel("error of reconstructions, held out")
+    curve.set_ylim(bottom=0)
+    curve.legend(fontsize=8)
+    curve.grid(alpha=0.3)
+    for axes, (title, digits) in zip(right.subplots(len(rows), 1), rows, strict=True):
+        # Side by side, with two columns without ink behind each.
+        tiles = np.pad(digits[:12].reshape(-1, SIDE, SIDE), ((0, 0), (0, 0), (0, 2)))
+        axes.imshow(tiles.swapaxes(0, 1).reshape(SIDE, -1), cmap="gray_r", vmin=0, vmax=1)
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_axis_off()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
