@@ -102,7 +102,9 @@ class ArrayCell:
         A Recipe: the values are not stored (there is no storage then), or a change of them is deferred.
     last_write: number of the last write by others than the plan that computes the array; to hand out a view counts
         as one. Kept up to date while plans read the array (`use`).
-    last_run: number of the last run of a plan that computed the array.  is_being_written: whether somebody is at it.
+    is_source: whether something that was computed from the values is kept.
+    last_run: of a source, number of the last run of a plan that computed the array.
+    is_being_written: whether somebody is at it.
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     use: how plans use the head's storage.
@@ -116,6 +118,7 @@ class ArrayCell:
         "dtype",
         "is_being_written",
         "is_data",
+        "is_source",
         "last_run",
         "last_write",
         "pending",
@@ -135,6 +138,7 @@ class ArrayCell:
         self.last_write = 0
         self.last_run = 0
         self.is_being_written = False
+        self.is_source = False
         self.zeroed = False
         self.use = Use.NONE
         self.is_data = False
@@ -455,8 +459,18 @@ class ArrayCell:
             return True
         return isinstance(storage, HostStorage) and (storage.has_live_view or storage.viewed_until > number)
 
+    def note_runs(self) -> None:
+        """Be a source: `is_unchanged_since` is going to be asked, which plans that compute the array are told."""
+        if not self.is_source:
+            self.is_source = True
+            if self.use is not Use.NONE:
+                EPOCH.bump()
+
     def is_unchanged_since(self, number: int) -> bool:
-        """Whether nobody wrote since a number of `WRITES`, plans included, as far as can be told, nor writes now."""
+        """Whether nobody wrote since a number of `WRITES`, plans included, as far as can be told, nor writes now.
+
+        For sources (`note_runs`), and numbers since they are.
+        """
         # In this order: a writer counts its write before it says that it has ended.
         if self.is_being_written or self.last_write > number or self.last_run > number or self.pending is not None:
             return False

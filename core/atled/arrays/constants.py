@@ -35,6 +35,8 @@ class Constant:
     def __init__(self, cells: Sequence[ArrayCell], patience: int = _PATIENCE, seen: int = 0) -> None:
         dropped = partial(_drop, ref(self))
         self._cells = tuple(ref(cell, dropped) for cell in cells)
+        for cell in cells:
+            cell.note_runs()
         self.patience = patience
         self.kept: tuple[HostStorage, int] | None = None  # with the number of writes as of which it holds
         self.used = 0

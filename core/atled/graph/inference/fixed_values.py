@@ -73,6 +73,8 @@ class FixedValues:
 
     def __init__(self, parameters: Sequence[ArrayCell]) -> None:
         self.parameters = tuple(parameters)
+        for cell in self.parameters:
+            cell.note_runs()
         self._generation = Generation(-1)
         self._lock = threading.Lock()
         self._is_told = False

@@ -120,7 +120,8 @@ class Binding:
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
         changing = set(self._changed)
-        self._computed = [cell for cell in results if cell is not None and cell not in changing]
+        self._results = [cell for cell in results if cell is not None and cell not in changing]
+        self._computed = self._sources()
         self._flags: dict[Place, Flag] = {}
         self._tables = {place: Table(self, words) for place, words in plan.words.items()}
         self._bind_segments()
@@ -232,6 +233,7 @@ class Binding:
             return False
         if self._on_devices is not None and not self._on_devices.is_current:
             return False
+        self._computed = self._sources()
         spared = set(map(id, self.gradients))
         for cell in self._written:
             cell.use = Use.WRITTEN
@@ -240,6 +242,10 @@ class Binding:
             if cell.pending is not None and id(cell) not in spared:
                 cell.settle()
         return True
+
+    def _sources(self) -> list[ArrayCell]:
+        """The results of which others keep what they compute."""
+        return [cell for cell in self._results if cell.is_source]
 
     def _bind_arenas(self) -> list[bool] | Free | None:
         """Give what is needed only during a run its memory in the arenas that this thread has; see `Arena.free`."""
@@ -422,7 +428,8 @@ class Binding:
                 self.set_floats(floats)
             if self._on_devices is not None:
                 self._on_devices.fetch(active_trace())
-            held = self._put_packs() if self._pack_addresses else None
+            if self._pack_addresses:
+                _held = self._put_packs()  # for as long as the kernels run
             free = self._free
             if free is not None:
                 try:
@@ -452,13 +459,13 @@ class Binding:
             finally:  # a run that fails, or is interrupted, may have changed them
                 if free is not None:
                     free.append(True)
-                version = next(WRITES)
-                for cell in self._changed:
-                    cell.last_write = version
-                    cell.is_being_written = False
-                for cell in self._computed:
-                    cell.last_run = version
-                del held  # now, and not before: what the kernels read
+                if self._changed or self._computed:
+                    version = next(WRITES)
+                    for cell in self._changed:
+                        cell.last_write = version
+                        cell.is_being_written = False
+                    for cell in self._computed:
+                        cell.last_run = version
             if EXPECTING and self.random_states:
                 self.remember(id(self.random_states), partial(go_back, self.random_states))
             if self._on_devices is not None:
