@@ -21,14 +21,23 @@ Pair = Callable[[FixedGraph], tuple[IRValue, IRValue] | None]
 _SMALL_BYTES = 1 << 16  # of what is kept although it is larger than what it is computed from
 
 
-class FixedPlan(NamedTuple):
-    """A plan of what depends on parameters alone.
+class FixedPlan:
+    """A plan of what depends on parameters alone, made when it is first asked for.
 
     keys: per target what it is; the same for inputs of other shapes.
     """
 
-    plan: Plan
-    keys: tuple[Hashable, ...]
+    def __init__(self, keys: Sequence[Key], make: Callable[[], Plan]) -> None:
+        self.keys = tuple(keys)
+        self._make = make
+        self._plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan; of two threads that ask for the first time, each may make one."""
+        if self._plan is None:
+            self._plan = self._make()
+        return self._plan
 
 
 class Compiled(NamedTuple):
@@ -70,10 +79,18 @@ def _fixed_plans(
         groups.setdefault(key[0], []).append(key)
     plans: dict[Hashable, FixedPlan] = {}
     for keys in groups.values():
-        graph = FixedGraph(recorded, parameters)
-        plan = lower(graph.graph, [building.imported[key](graph) for key in keys])
-        plans.update(dict.fromkeys(keys, FixedPlan(plan, tuple(keys))))
+        make = partial(_lowered, recorded, parameters, [building.imported[key] for key in keys])
+        plans.update(dict.fromkeys(keys, FixedPlan(keys, make)))
     return plans
+
+
+def _lowered(
+    recorded: Recorded,
+    parameters: Sequence[tuple[int, ArrayDesc]],
+    values: Sequence[Callable[[FixedGraph], IRValue]],
+) -> Plan:
+    graph = FixedGraph(recorded, parameters)
+    return lower(graph.graph, [compute(graph) for compute in values])
 
 
 def _one_of(compute: Pair, position: int, graph: FixedGraph) -> IRValue:
@@ -168,7 +185,8 @@ class _Building:
         if value is not None:
             return value
         x = self._present(call.operands[0])
-        found = self._import_pair(number, "normal", lambda graph: graph.scale_and_shift(call, x.dtype))
+        dtype = x.dtype
+        found = self._import_pair(number, "normal", lambda graph: graph.scale_and_shift(call, dtype))
         if found is None:
             return None
         self.graph.context = call.context

@@ -23,9 +23,9 @@ class FixedGraph:
     def __init__(self, recorded: Recorded, parameters: Sequence[tuple[int, ArrayDesc]]) -> None:
         self.graph = Graph(recorded.context)
         self._recorded = recorded
+        self._leaves = parameters
         self._values: dict[Operand, IRValue | None] = {None: None}
-        for leaf, (number, desc) in enumerate(parameters, len(recorded.inputs)):
-            self._values[leaf] = self.graph.external(number, desc)
+        self._folded: dict[OneCall, tuple[IRValue, IRValue] | None] = {}
 
     def value(self, operand: Operand) -> IRValue | None:
         """A value; None for an absent one."""
@@ -35,7 +35,11 @@ class FixedGraph:
             if last in self._values:
                 waiting.pop()
                 continue
-            assert isinstance(last, tuple), "an input does not depend on parameters alone"
+            if isinstance(last, int):
+                number, desc = self._leaves[last - len(self._recorded.inputs)]
+                self._values[last] = self.graph.external(number, desc)
+                continue
+            assert last is not None
             call = self._recorded.calls[last[0]]
             missing = [each for each in call.operands if each not in self._values]
             waiting += missing
@@ -58,6 +62,11 @@ class FixedGraph:
 
     def folded(self, call: OneCall, maker: OneCall, x: ArrayDesc) -> tuple[IRValue, IRValue] | None:
         """Weight and bias of a product of x that gives what normalization behind it gives; see `folding`."""
+        if call not in self._folded:
+            self._folded[call] = self._found_folded(call, maker, x)
+        return self._folded[call]
+
+    def _found_folded(self, call: OneCall, maker: OneCall, x: ArrayDesc) -> tuple[IRValue, IRValue] | None:
         found = self.scale_and_shift(call, x.dtype) if maker.spec.name in PRODUCTS else None
         if found is None:
             return None

@@ -53,8 +53,8 @@ class Generation:
         with self._lock:
             found = self._known.get(key)
             if found is None:
-                plan, keys = compiled.fixed[key]
-                self._recent = dict(zip(keys, _computed(plan, cells), strict=True))
+                fixed = compiled.fixed[key]
+                self._recent = dict(zip(fixed.keys, _computed(fixed.plan, cells), strict=True))
                 self._known.update({key: cell for key, cell in self._recent.items() if key not in self._known})
                 found = self._known[key]
             return found
