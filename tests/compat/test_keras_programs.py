@@ -21,9 +21,10 @@ def test_a_program_prints_what_numpy_computes(program):
 
 # Those of few steps: on a device that is simulated, each op of a step is a call.
 @pytest.mark.parametrize("name", ["dbm_mean_field", "minibatches", "recurrences", "state", "gibbs_chains", "whitening"])
-def test_a_program_prints_the_same_on_a_device(name):
+@pytest.mark.parametrize("context", ["sim", "reference"])
+def test_a_program_prints_the_same_elsewhere(name, context):
     program = PROGRAMS[0].with_name(f"{name}.py")
-    check_printed(printed_by(program, "sim"), program)
+    check_printed(printed_by(program, context), program)
 
 
 def test_there_are_ten_and_a_function_in_numpy_for_each():
