@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import atled as nn
 import atled.keras_backend as B
+from atled.keras_backend.compiling.failures import located
 
 
 def test_an_index_that_is_out_of_range_is_located(backend):
@@ -42,3 +44,10 @@ def test_sizes_that_do_not_fit_are_told_with_the_names_of_expressions(backend):
     x, w = B.placeholder(ndim=2, name="x"), B.variable(np.ones((3, 2)), name="w")
     with pytest.raises(ValueError, match=r"dot\(x: float32 \(4, 4\), w: float32 \(3, 2\)\), written at .*:\d+: "):
         B.function([x], x.dot(w))(np.ones((4, 4)))
+
+
+def test_an_error_with_more_than_a_text_stays_what_it_is():
+    x = B.variable([1.0, 2.0])
+    error = nn.VerificationError("Sin(x: [2]): another value than that of its reference", op="Sin")
+    assert located(error, [B.sin(x)]) is None
+    assert "written at" in str(located(ValueError("Sin(x: [2]): wrong"), [B.sin(x)]))
