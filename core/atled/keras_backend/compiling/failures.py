@@ -20,6 +20,8 @@ def located(error: Exception, reached: Sequence[Expression]) -> Exception | None
 
     reached: what was computed. Where several are of that op, all are named: a program does not tell which of them.
     """
+    if vars(error):
+        return None  # it has more to tell than its text
     within = _WITHIN.match(str(error))
     op = within or _OP.match(str(error))
     failed = [each for each in reached if isinstance(each, Call) and op is not None and each.op == op[1]]
