@@ -298,8 +298,8 @@ def test_rows_of_whole_vectors_are_computed_along_them(make_call, width):
 
 @pytest.mark.parametrize(("maps", "width", "taken"), [(32, 16, True), (3, 16, False), (32, 14, False)])
 def test_strided_windows_of_many_maps_and_whole_quartets_have_the_maps_in_the_lanes(make_call, maps, width, taken):
-    x, weight = np.zeros((2, 16, 8, width), "f"), np.zeros((maps, 16, 3, 3), "f")
-    y = np.zeros((2, maps, 4, width // 2), "f")
+    x, weight = np.zeros((3, 16, 8, width), "f"), np.zeros((maps, 16, 3, 3), "f")
+    y = np.zeros((3, maps, 4, width // 2), "f")
     call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
     wide_enough = host_lanes().vector >= 8
     assert ("maps in lanes" in convolution.prepare(call).note) == (taken and wide_enough)

@@ -2,8 +2,9 @@
 
 Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, and groups that Winograd
 suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
-filters of single planes to `depthwise`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides,
-short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`.
+filters of single planes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`,
+rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or
+`adjoint_lanes`; everything else to `direct`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.chwn import choice as chwn
-from atled_cpu_numba.kernels.convolution import adjoint_lanes, direct, map_lanes, pointwise, rows, slices
+from atled_cpu_numba.kernels.convolution import adjoint_lanes, direct, few_positions, map_lanes, pointwise, rows, slices
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import filters, halving, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
@@ -62,6 +63,8 @@ def _prepare_planar(problem: Problem) -> Prepared:
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
     if special is not None:
         return special
+    if few_positions.suits(task):
+        return few_positions.prepare(task, problem.biases)
     if task.is_pointwise and task.channels > (_FEW_TERMS if task.stride == (1, 1) else _FEW_STRIDED_TERMS):
         return pointwise.prepare(_products(task), problem.biases)
     lanes = _in_lanes(task)

@@ -127,17 +127,26 @@ class Writer:
 
         Masked stores would be several times slower.
         """
-        start = 0
-        while start < count:
-            width = 1 << (count - start).bit_length() - 1
-            kind = ir.VectorType(self.float, width)
-            lanes = ir.Constant(ir.VectorType(_INT32, width), list(range(start, start + width)))
-            part = self.builder.shuffle_vector(value, ir.Constant(self.vector, ir.Undefined), lanes)
+        for part, kind, start in self._parts(value, count):
             x = self.builder.bitcast(self.at(added, start), kind.as_pointer())
             y = self.builder.bitcast(self.at(target, start), kind.as_pointer())
             self.builder.store(
                 self.builder.fadd(part, self.builder.load(x, align=self.size, typ=kind)), y, align=self.size
             )
+
+    def store_parts(self, value: Any, target: Any, count: int) -> None:
+        """target[i] = value[i] for the first `count` lanes, as in `add_parts`."""
+        for part, kind, start in self._parts(value, count):
+            self.builder.store(part, self.builder.bitcast(self.at(target, start), kind.as_pointer()), align=self.size)
+
+    def _parts(self, value: Any, count: int) -> Iterator[tuple[Any, Any, int]]:
+        """The first `count` lanes as parts that are powers of two, their types, where they start."""
+        start = 0
+        while start < count:
+            width = 1 << (count - start).bit_length() - 1
+            kind = ir.VectorType(self.float, width)
+            lanes = ir.Constant(ir.VectorType(_INT32, width), list(range(start, start + width)))
+            yield self.builder.shuffle_vector(value, ir.Constant(self.vector, ir.Undefined), lanes), kind, start
             start += width
 
     def total(self, value: Any) -> Any:

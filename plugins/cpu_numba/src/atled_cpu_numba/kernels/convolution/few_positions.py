@@ -1,0 +1,229 @@
+"""Convolutions whose result has few positions per image and many maps: maps in the lanes, positions in the rows.
+
+A register tile is two vectors of maps by ten or twelve positions (five or six under AVX2), of which no vector of
+positions is filled badly: 49 positions are five tiles of ten. The columns of the source are unfolded, see
+`shared.geometry`, so that positions follow one another through every tap; a 1 x 1 kernel reads the source in place.
+
+Shares are made of images and panels of maps; each copies the planes of its images.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from atled.plugin import Prepared
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
+from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
+from atled_cpu_numba.kernels.convolution.problem import Task
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
+from atled_cpu_numba.kernels.shared.geometry import windows
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    piece_starts,
+    share_count,
+)
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
+
+_MOST_POSITIONS = 1024  # more, and planes that are read again for every panel of maps leave the nearer caches
+_MOST_IMAGES = 2  # more, and their positions fill vectors together
+_LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
+_FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads; lengths in elements, starts in bytes of a share's workspace. Offsets of taps follow."""
+
+    copy_images: int  # address of COPY_IMAGES, or 0 if the source is read in place
+    pack: int  # address of PACK
+    x: int  # address
+    weight: int
+    bias: int  # or 0
+    y: int
+    workspace: int
+    share_bytes: int  # of workspace, which begins with the block of a piece
+    images: int
+    channels: int
+    height: int
+    width: int
+    maps: int
+    positions: int
+    taps: int
+    offsets_start: int
+    bias_start: int
+    packed_start: int
+    planes_start: int
+    plane_length: int
+    channel_length: int
+    front: int
+    row_pitch: int
+    stride_h: int
+    stride_w: int
+    phases: int  # of the source
+    phases_at: int  # word where they start
+    lower: int  # 1: tiles of fewer positions waste less
+    packed: int  # address of the packed weights, or 0
+    after: int  # range kernel to run on what is written of the result, or 0
+    after_block: int
+
+
+def suits(task: Task) -> bool:
+    """Whether positions are few, and maps fill panels."""
+    lanes, positions = lanes_of(task.dtype), math.prod(task.result)
+    return (
+        task.forward
+        and task.groups == 1
+        and task.images <= _MOST_IMAGES
+        and lanes.rows <= positions <= _MOST_POSITIONS
+        and task.maps % lanes.columns == 0
+        and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
+    )
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, ints64, words
+    from atled_cpu_numba.kernels.convolution.lane_tiles import make_position_tile
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    element, floats, lanes = SIZES[dtype], Real(dtype).pointer, lanes_of(dtype)
+    high, low, columns = lanes.rows, lanes.rows * 5 // 6, lanes.columns
+    tile_high = make_position_tile(high, columns // lanes.vector, dtype)
+    tile_low = make_position_tile(low, columns // lanes.vector, dtype)
+
+    @kernel
+    def few_positions(block, part, parts):
+        w = words(block)
+        channels, maps, positions, taps = w[Block.channels], w[Block.maps], w[Block.positions], w[Block.taps]
+        size, k = w[Block.height] * w[Block.width], channels * taps
+        panels = maps // columns
+        inner = w[Block.workspace] + part * w[Block.share_bytes]
+        q = words(inner)
+        offsets_at, bias_at = inner + w[Block.offsets_start], inner + w[Block.bias_start]
+        planes_at = inner + w[Block.planes_start]
+        offsets, bias = ints64(offsets_at), floats(bias_at)
+        first_unit, last_unit = w[Block.images] * panels * part // parts, w[Block.images] * panels * (part + 1) // parts
+        if first_unit == last_unit:
+            return 0
+        for channel in range(channels):
+            for t in range(taps):
+                offsets[channel * taps + t] = channel * w[Block.channel_length] + w[OFFSETS + t]
+        if w[Block.copy_images] != 0:
+            planes = floats(planes_at)
+            for i in range(channels * w[Block.channel_length]):
+                planes[i] = 0.0
+        copied = -1
+        for unit in range(first_unit, last_unit):
+            image = unit // panels
+            first = (unit - image * panels) * columns
+            x = w[Block.x] + element * image * channels * size
+            if w[Block.copy_images] != 0:
+                if image != copied:
+                    copied = image
+                    height, width = w[Block.height], w[Block.width]
+                    q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
+                    q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, height, width
+                    plane_length, channel_length = w[Block.plane_length], w[Block.channel_length]
+                    front, row_pitch = w[Block.front], w[Block.row_pitch]
+                    q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
+                    q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
+                    q[CopyImages.image_pitch], q[CopyImages.row_pitch] = 0, row_pitch
+                    stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
+                    phase_table = block + 8 * w[Block.phases_at]
+                    q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
+                    q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
+                    call3(w[Block.copy_images], inner, 0, 1)
+                x = planes_at
+            weights = inner + w[Block.packed_start]
+            if w[Block.packed] != 0:
+                weights = w[Block.packed] + element * first * k
+            else:
+                source = w[Block.weight] + element * first * k
+                q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = source, k, 1, columns
+                q[Pack.k], q[Pack.target], q[Pack.width] = k, weights, columns
+                call3(w[Block.pack], inner, 0, 1)
+            for m in range(columns):
+                bias[m] = floats(w[Block.bias])[first + m] if w[Block.bias] != 0 else 0.0
+            start = (image * maps + first) * positions
+            y = w[Block.y] + element * start
+            rows = low if w[Block.lower] != 0 else high
+            for tile in range((positions + rows - 1) // rows):
+                at = min(tile * rows, positions - rows)  # the last one overlaps the one before
+                if w[Block.lower] != 0:
+                    tile_low((k, offsets_at, x + element * at, weights, bias_at, y + element * at, positions, columns))
+                else:
+                    tile_high((k, offsets_at, x + element * at, weights, bias_at, y + element * at, positions, columns))
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], start, start + columns * positions)
+        return 0
+
+    return few_positions
+
+
+OFFSETS = size_of(Block)  # the word where the offsets of the taps start
+FEW_POSITIONS = kernels_by_dtype("few_positions", _build)
+
+
+def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
+    """The convolution of a task that `suits`; biases: for each input behind the weight, whether it is there."""
+    lanes, element = lanes_of(task.dtype), SIZES[task.dtype]
+    planes, (result,) = windows(task.source, task.kernel, task.pad, task.stride, task.dilation, unfold=True)
+    in_place = task.is_pointwise and task.stride == (1, 1)
+    positions, k = math.prod(task.result), task.channels * len(result.taps)
+    plane_length = planes.plane_length(1, 0)
+    channel_length = positions if in_place else len(planes.phases) * plane_length
+    offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
+    starts = piece_starts(
+        8 * BLOCK_WORDS,
+        {
+            "offsets_start": 8 * k,
+            "bias_start": element * lanes.columns,
+            "packed_start": element * (k * lanes.columns + PACK_SLACK),
+            "planes_start": 0 if in_place else element * task.channels * channel_length,
+        },
+    )
+    panels = task.maps // lanes.columns
+    work_us = 2.0 * task.images * task.maps * k * positions / _FLOPS_PER_US
+    parts = share_count(work_us, task.images * panels)
+    if not in_place:  # every share copies planes
+        parts = -(-parts // 2)
+    parts = fitting_shares(parts, starts["share_bytes"])
+    low, high = lanes.rows * 5 // 6, lanes.rows
+    words = filled(
+        Block,
+        copy_images=0 if in_place else COPY_IMAGES[task.dtype].address(),
+        pack=PACK[task.dtype].address(),
+        images=task.images,
+        channels=task.channels,
+        height=task.source[0],
+        width=task.source[1],
+        maps=task.maps,
+        positions=positions,
+        taps=len(result.taps),
+        plane_length=plane_length,
+        channel_length=channel_length,
+        front=planes.front,
+        row_pitch=planes.row_pitch,
+        stride_h=planes.stride[0],
+        stride_w=planes.stride[1],
+        phases=len(planes.phases),
+        phases_at=OFFSETS + len(offsets),
+        lower=int(-(-positions // low) * low < -(-positions // high) * high),
+        **starts,
+    )
+    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
+    return launch(
+        FEW_POSITIONS[task.dtype],
+        [*words, *offsets, *phase_words(planes)],
+        arguments,
+        parts=parts,
+        workspace=in_lines(starts["share_bytes"] * parts),
+        after={0: Block.after},
+        packs=(weights_in_panels(Block.packed, 1, task.maps, k, lanes.columns, task.dtype),),
+        note="direct, few positions" + (", in place" if in_place else ""),
+    )

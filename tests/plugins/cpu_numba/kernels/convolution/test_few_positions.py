@@ -1,0 +1,58 @@
+"""Convolutions with few positions and many maps against windows in NumPy in float64."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled_contexts import Context
+from atled_cpu_numba.kernels.convolution import choice as convolution
+from atled_cpu_numba.kernels.convolution import few_positions
+from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
+
+# images, channels, maps, sizes, kernel, pad, stride
+CASES = [
+    (1, 70, 64, (7, 7), (1, 1), (0, 0), (1, 1)),
+    (2, 64, 32, (5, 6), (1, 1), (0, 0), (1, 1)),
+    (1, 64, 96, (14, 13), (1, 1), (0, 0), (2, 2)),
+    (1, 9, 64, (7, 7), (3, 3), (1, 1), (2, 1)),
+    (2, 17, 32, (14, 14), (3, 3), (1, 1), (2, 2)),
+    (1, 8, 32, (9, 11), (2, 5), (0, 3), (1, 2)),
+    (1, 3, 64, (28, 28), (7, 7), (3, 3), (2, 2)),
+]
+
+
+def draw(seed, *shape, dtype="f"):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def wanted(x, weight, bias, pad, stride):
+    x = np.pad(x.astype("d"), [(0, 0), (0, 0), *((p, p) for p in pad)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], (2, 3))[:, :, :: stride[0], :: stride[1]]
+    y = np.einsum("nchwrs,kcrs->nkhw", windows, weight.astype("d"))
+    return y if bias is None else y + bias[:, None, None]
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("images, channels, maps, sizes, kernel, pad, stride", CASES)
+def test_values(run, parts, make_call, images, channels, maps, sizes, kernel, pad, stride, with_bias, dtype):
+    x, weight = draw(0, images, channels, *sizes, dtype=dtype), draw(1, maps, channels, *kernel, dtype=dtype)
+    bias = draw(2, maps, dtype=dtype) if with_bias else None
+    expected = wanted(x, weight, bias, pad, stride)
+    y = np.full(expected.shape, np.nan, dtype)
+    geometry = {"base_axis": 1, "pad": pad, "stride": stride, "dilation": (1, 1), "group": 1}
+    call = make_call("Convolution", [x, weight, bias], [y], **geometry)
+    assert few_positions.suits(task_of(problem_of(call)))
+    assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, expected, rtol=0, atol=64 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+def test_formulas_are_computed_on_the_way():
+    x, w, b = nn.Variable((1, 64, 7, 7)), nn.Variable((64, 64, 1, 1)), nn.Variable((64,))
+    x.d, w.d, b.d = draw(3, *x.shape), draw(4, *w.shape), draw(5, 64)
+    with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
+        y = F.relu(F.convolution(x, w, b))
+        y.forward()
+    assert [step.name for step in y.plan.steps if step.carrier is not None] == ["ReLU"]
+    np.testing.assert_allclose(y.d, np.maximum(wanted(x.d, w.d, b.d, (0, 0), (1, 1)), 0), atol=1e-4)
