@@ -20,7 +20,7 @@ def located(error: Exception, reached: Sequence[Expression]) -> Exception | None
 
     reached: what was computed. Where several are of that op, all are named: a program does not tell which of them.
     """
-    if vars(error):
+    if vars(error).keys() - {"__notes__"}:
         return None  # it has more to tell than its text
     within = _WITHIN.match(str(error))
     op = within or _OP.match(str(error))
