@@ -84,6 +84,43 @@ def test_the_kernel_in_float32_is_what_runs(config):
     assert call.chosen.note == "kernel in float32"
 
 
+LARGE = {
+    "softmax": (lambda x: F.softmax(x, axis=-1), (60, 7, 300)),
+    "softmax in the middle": (lambda x: F.softmax(x, axis=1), (60, 70, 30)),
+    "maxima": (lambda x: F.max_pooling(x, (3, 3), stride=(2, 2)), (4, 30, 21, 40)),
+    "averages": (lambda x: F.average_pooling(x, (2, 2)), (100, 30, 22)),
+    "filters": (lambda x, w, b: F.depthwise_convolution(x, w, b, pad=(1, 1)), (6, 8, 30, 40), (8, 3, 3), (8,)),
+    "groups": (lambda x, w: F.convolution(x, w, stride=(2, 2), group=4), (6, 8, 40, 40), (12, 2, 3, 3)),
+}
+
+
+@configs
+@pytest.mark.parametrize("name", LARGE)
+def test_large_arrays_are_taken_in_chunks_of_units(config, name):
+    function, *shapes = LARGE[name]
+    arrays = [drawn(config, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    before, expected = pool.thread_count(), in_single(function, *arrays).astype(DTYPES[config])
+    try:
+        for count in (1, 3):
+            pool.set_thread_count(count)
+            np.testing.assert_array_equal(computed(config, function, *arrays), expected)
+    finally:
+        pool.set_thread_count(before)
+
+
+def test_gradients_of_averages_are_taken_in_chunks():
+    def gradient(config):
+        with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
+            x = nn.Variable.from_numpy_array(array.astype("f" if config == "float" else "e"), need_grad=True)
+            y = F.average_pooling(x, (2, 2))
+            y.forward()
+            y.backward(nn.NdArray.from_numpy_array(gy))
+            return x.g
+
+    array, gy = drawn("half", 50, 40, 40), drawn("half", 50, 20, 20, seed=1)
+    np.testing.assert_array_equal(gradient("half"), gradient("float").astype("e"))
+
+
 def test_results_do_not_depend_on_the_threads():
     x, w = drawn("half", 8, 32, 28, 28), drawn("half", 32, 32, 3, 3, seed=1)
     before, results = pool.thread_count(), []

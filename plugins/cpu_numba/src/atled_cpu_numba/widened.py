@@ -26,6 +26,7 @@ from atled.plugin import (
     op_spec,
 )
 from atled_cpu_numba import elementwise
+from atled_cpu_numba.kernels import widened_units
 from atled_cpu_numba.kernels.shared.launch import in_lines
 from atled_cpu_numba.kernels.shared.layout import NO_WORD
 
@@ -67,6 +68,10 @@ def _wide(desc: ArrayDesc) -> ArrayDesc:
 
 def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
     """The kernel that `prepare_wide` gives for the call in float32, with the casts that it needs."""
+    units = widened_units.units_of(wide(call))
+    in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
+    if in_chunks is not None:
+        return in_chunks
     prepared = prepare_wide(wide(call))
     assert prepared.native is not None
     rows = _Rows(call, prepared.native, prepared.workspace)

@@ -1,0 +1,223 @@
+"""Calls in half and bf16 of ops whose units, rows or planes or images, do not depend on each other: some at a time.
+
+Each share widens some units, runs the kernel of float32 on them, and rounds what it made, all in memory of its own that
+stays in the cache. `widened` asks for it where what the casts move takes as long as what the kernel computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from atled.plugin import ArrayDesc, Call, Native, Prepared, is_narrow
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count, undivided
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
+from atled_cpu_numba.store import Kernel
+
+_CHUNK_ELEMENTS = 1 << 13  # of all arrays: in float32 most of a level-1 cache
+_ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads; the arguments follow, then blocks."""
+
+    kernel: int
+    inner_at: int  # word where its block begins
+    inner_words: int
+    chunks: int
+    workspace: int
+    share_bytes: int  # of the workspace, which begins with the inner block
+    inner_workspace: int  # word of the inner block, or NO_WORD
+    inner_workspace_start: int  # bytes from the share's workspace
+    arguments: int
+    table: int = 0
+
+
+@layout
+class Argument:
+    """An argument of the inner kernel."""
+
+    address: int
+    chunk_bytes: int  # 0: the same for all
+    word: int  # of the inner block
+    cast: int  # range kernel, or 0 where it is taken as it is
+    cast_at: int  # word where its block begins
+    cast_words: int
+    outside: int  # word of that for the array
+    inside: int  # and for the floats
+    count: int  # of elements
+    floats_start: int  # bytes from the share's workspace
+    block_start: int
+    is_written: int
+
+
+_ARGUMENT_WORDS = size_of(Argument)
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import kernel, piece
+
+    @piece
+    def convert(w, share, chunk, first, written):
+        """Cast all arguments that are read, or all that are written."""
+        for number in range(w[Block.arguments]):
+            at = Block.table + _ARGUMENT_WORDS * number
+            is_due = w[at + Argument.chunk_bytes] != 0 or chunk == first
+            if is_due and w[at + Argument.cast] != 0 and w[at + Argument.is_written] == written:
+                call3(w[at + Argument.cast], share + w[at + Argument.block_start], 0, w[at + Argument.count])
+
+    @kernel
+    def widened_units(block, part, parts):
+        w = words(block)
+        share = w[Block.workspace] + part * w[Block.share_bytes]
+        inner = words(share)
+        first, after = w[Block.chunks] * part // parts, w[Block.chunks] * (part + 1) // parts
+        for i in range(w[Block.inner_words]):
+            inner[i] = w[w[Block.inner_at] + i]
+        if w[Block.inner_workspace] >= 0:
+            inner[w[Block.inner_workspace]] = share + w[Block.inner_workspace_start]
+        for chunk in range(first, after):
+            for number in range(w[Block.arguments]):
+                at = Block.table + _ARGUMENT_WORDS * number
+                place = w[at + Argument.address] + chunk * w[at + Argument.chunk_bytes]
+                if w[at + Argument.cast] != 0:
+                    own = words(share + w[at + Argument.block_start])
+                    if chunk == first:
+                        for i in range(w[at + Argument.cast_words]):
+                            own[i] = w[w[at + Argument.cast_at] + i]
+                    own[w[at + Argument.outside]] = place
+                    place = share + w[at + Argument.floats_start]
+                    own[w[at + Argument.inside]] = place
+                inner[w[at + Argument.word]] = place
+            convert(w, share, chunk, first, 0)
+            code = call3(w[Block.kernel], share, 0, 1)
+            if code != 0:
+                return code
+            convert(w, share, chunk, first, 1)
+        return 0
+
+    return widened_units
+
+
+WIDENED_UNITS = Kernel("widened_units", _build)
+
+
+class Units(NamedTuple):
+    """total: how many there are.  shared: inputs that are the same for all.  of: the call in float32 of so many."""
+
+    total: int
+    shared: frozenset[int]
+    of: Callable[[int], Call]
+
+
+def units_of(wide: Call) -> Units | None:
+    """The units of a call in float32, None where the casts are best done of whole arrays."""
+    name, attributes = wide.spec.name, wide.attributes
+    first = wide.inputs[0] if wide.inputs else None
+    if first is None or wide.attributes.get("channel_last"):
+        return None
+    shared: frozenset[int] = frozenset()
+    given = attributes
+    if name == "Softmax":
+        axes = attributes["axis"] % first.ndim
+        given = {**attributes, "axis": 1}
+    elif name in ("MaxPooling", "AveragePooling", "AveragePoolingGrad") and first.ndim > len(attributes["kernel"]):
+        axes = first.ndim - len(attributes["kernel"])
+    elif name == "DepthwiseConvolution" or (name == "Convolution" and attributes["group"] > 1):
+        axes, shared = attributes["base_axis"], frozenset(range(1, len(wide.inputs)))
+        given = {**attributes, "base_axis": 1}
+    else:
+        return None
+    if not axes:
+        return None
+
+    def of(count: int) -> Call:
+        inputs = tuple(
+            desc if desc is None or position in shared else _units(desc, axes, count)
+            for position, desc in enumerate(wide.inputs)
+        )
+        outputs = tuple(_units(desc, axes, count) for desc in wide.outputs)
+        return Call(
+            wide.spec,
+            inputs,
+            outputs,
+            given,
+            device_id=wide.device_id,
+            deterministic=wide.deterministic,
+            local_errors=wide.local_errors,
+        )
+
+    return Units(math.prod(first.shape[:axes]), shared, of)
+
+
+def _units(desc: ArrayDesc, axes: int, count: int) -> ArrayDesc:
+    return ArrayDesc((count, *desc.shape[axes:]), desc.dtype)
+
+
+def prepare(
+    call: Call, units: Units, prepare_wide: Callable[[Call], Prepared], cast: Callable[[ArrayDesc, ArrayDesc], Native]
+) -> Prepared | None:
+    """The call in chunks of its units; None where a chunk would be the whole."""
+    descs = [*call.inputs, *call.outputs]
+    elements = sum(desc.size for n, desc in enumerate(descs) if desc is not None and n not in units.shared)
+    wanted = max(1, _CHUNK_ELEMENTS * units.total // max(1, elements))
+    at_once = max((n for n in range(1, min(wanted, units.total) + 1) if units.total % n == 0), default=0)
+    if at_once in (0, units.total):
+        return None
+    with undivided():
+        inner = prepare_wide(units.of(at_once))
+    native, wide = inner.native, units.of(at_once)
+    assert native is not None
+    chunks = units.total // at_once
+    start, table, blocks, owners = in_lines(8 * len(native.block)), [], [native.block.tolist()], [native.owner]
+    present = [(n, desc) for n, desc in enumerate(descs) if desc is not None and native.arguments[n] != NO_WORD]
+    blocks_at = size_of(Block) + _ARGUMENT_WORDS * len(present)
+    wides = [*wide.inputs, *wide.outputs]
+    for position, desc in present:
+        is_shared, is_written = position in units.shared, position >= len(call.inputs)
+        entry = {
+            "chunk_bytes": 0 if is_shared else desc.nbytes // chunks,
+            "word": native.arguments[position],
+            "is_written": int(is_written),
+        }
+        other = wides[position]
+        if is_narrow(desc.dtype) and other is not None:
+            narrow = other.astype(desc.dtype)
+            made = cast(other, narrow) if is_written else cast(narrow, other)
+            assert made.ranges is not None
+            source, target = made.arguments[:2]
+            entry |= {"cast": made.ranges(), "cast_words": len(made.block), "count": other.size}
+            entry |= {"outside": target if is_written else source, "inside": source if is_written else target}
+            entry |= {"cast_at": blocks_at + sum(map(len, blocks)), "block_start": start}
+            start += in_lines(8 * len(made.block))
+            entry["floats_start"] = start
+            start += in_lines(other.nbytes)
+            blocks.append(made.block.tolist())
+            owners += [made, made.owner]
+        table += filled(Argument, **entry)
+    share_bytes = start + in_lines(inner.workspace)
+    parts = fitting_shares(share_count(elements / _ELEMENTS_PER_US, chunks), share_bytes)
+    words = filled(
+        Block,
+        kernel=native.address,
+        inner_at=blocks_at,
+        inner_words=len(native.block),
+        chunks=chunks,
+        share_bytes=share_bytes,
+        inner_workspace=native.arguments[len(descs)] if inner.workspace else NO_WORD,
+        inner_workspace_start=start,
+        arguments=len(present),
+    )
+    places = {n: size_of(Block) + _ARGUMENT_WORDS * k + Argument.address for k, (n, _) in enumerate(present)}
+    return launch(
+        WIDENED_UNITS,
+        [*words, *table, *(word for block in blocks for word in block)],
+        (*(places.get(n, NO_WORD) for n in range(len(descs))), Block.workspace),
+        parts=parts,
+        workspace=share_bytes * parts,
+        owner=(WIDENED_UNITS, *owners),
+        note=f"{inner.note}, {at_once} units at once" if inner.note else f"{at_once} units at once",
+    )
