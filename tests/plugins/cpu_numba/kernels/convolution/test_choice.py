@@ -382,3 +382,15 @@ def test_what_does_not_fit_is_refused_with_the_reason(make_call):
     x, y = np.zeros((0, 1, 3, 3), "f"), np.zeros((0, 1, 3, 3), "f")
     empty = make_call("Convolution", [x, weight.astype("f"), None], [y], **geometry)
     assert "no empty arrays" in convolution.accepts(empty)
+
+
+@pytest.mark.skipif(host_lanes().vector < 8, reason="maps have no lanes")
+@pytest.mark.parametrize("maps", [64, 40])
+@pytest.mark.parametrize("images", [1, 3])
+def test_threads_share_the_maps_of_a_single_picture(run, parts, make_call, maps, images):
+    x, weight, bias = draw(0, images, 3, 70, 72), draw(1, maps, 3, 3, 3), draw(2, maps)
+    y = np.full((images, maps, 35, 36), np.nan, "f")
+    geometry = geometry_of((1, 1), (2, 2), (1, 1), 1)
+    assert "maps in lanes" in convolution.prepare(make_call("Convolution", [x, weight, bias], [y], **geometry)).note
+    assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, forward(x, weight, bias, (1, 1), (2, 2), (1, 1), 1), atol=1e-4)

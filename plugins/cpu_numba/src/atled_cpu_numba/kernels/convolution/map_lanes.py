@@ -6,7 +6,8 @@ with a stride they need not be sorted, nor columns unfolded, and where no paddin
 
 Four positions that follow one another in a row of the result form a quartet; a tile takes any quartets.
 
-Shares are made of groups and images; each packs the weights of its groups for itself.
+Shares are made of groups and images, and of pieces of the maps where those are fewer than the threads; each copies its
+images and packs the weights of its groups for itself, unless it is given them.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class Block:
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
     packed: int  # address of the packed weights of all groups, or 0
+    pieces: int  # of the maps of a group
 
 
 class Problem(NamedTuple):
@@ -256,7 +258,9 @@ def _build(dtype: str) -> Callable[..., int]:
         planes_at = scattered + (element * vector * positions if spreading else 0)
         offsets_at = planes_at + element * (channels * w[Block.channel_length] if w[Block.copy_images] != 0 else 0)
         quartets_at = offsets_at + 8 * channels * taps_in_all
-        first_unit, last_unit = groups * images * part // parts, groups * images * (part + 1) // parts
+        pieces = w[Block.pieces]
+        units = groups * images * pieces
+        first_unit, last_unit = units * part // parts, units * (part + 1) // parts
         if first_unit == last_unit:
             return 0
         fill_tables(w, offsets_at, quartets_at)
@@ -267,10 +271,14 @@ def _build(dtype: str) -> Callable[..., int]:
             planes = floats(planes_at)
             for i in range(channels * w[Block.channel_length]):
                 planes[i] = 0.0
-        packed_group = -1
+        packed_group, copied = -1, -1
         for unit in range(first_unit, last_unit):
-            group = unit // images
-            image = unit - group * images
+            whole = unit // pieces  # the unit without its piece
+            group = whole // images
+            image = whole - group * images
+            piece = unit - whole * pieces
+            first_map = vectors * piece // pieces * vector
+            last_map = min(maps, vectors * (piece + 1) // pieces * vector)
             if group != packed_group:
                 packed_group = group
                 if w[Block.packed] != 0:
@@ -281,7 +289,8 @@ def _build(dtype: str) -> Callable[..., int]:
                     for m in range(maps):
                         bias[m] = floats(w[Block.bias])[group * maps + m]
             x = w[Block.x] + element * (image * groups + group) * channels * size
-            if w[Block.copy_images] != 0:
+            if w[Block.copy_images] != 0 and whole != copied:
+                copied = whole
                 source_height, source_width = w[Block.height], w[Block.width]
                 q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
                 q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, source_height, source_width
@@ -294,10 +303,12 @@ def _build(dtype: str) -> Callable[..., int]:
                 q[CopyImages.stride_h], q[CopyImages.stride_w] = 1, 1
                 q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
                 call3(w[Block.copy_images], inner, 0, 1)
+            if w[Block.copy_images] != 0:
                 x = planes_at
-            y = w[Block.y] + element * (image * groups + group) * maps * plane
-            for first in range(0, maps, vector):
-                taken = min(vector, maps - first)
+            start = ((image * groups + group) * maps + first_map) * plane
+            y = w[Block.y] + element * start
+            for first in range(first_map, last_map, vector):
+                taken = min(vector, last_map - first)
                 at, table, weights, quartets = w[Block.results_at], offsets_at, packed_at, quartets_at
                 to = scattered if spreading else y
                 pitch = positions if spreading else plane
@@ -344,8 +355,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     spread(w, y, taken, positions, scattered)
                 y += element * vector * plane
             if w[Block.after] != 0:
-                start = (image * groups + group) * maps * plane
-                call3(w[Block.after], w[Block.after_block], start, start + maps * plane)
+                call3(w[Block.after], w[Block.after_block], start, start + (last_map - first_map) * plane)
         return 0
 
     return convolution_lanes
@@ -363,7 +373,10 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     flops = 2.0 * p.channels * maps * sum(len(f.taps) * math.prod(f.counts) for f in results)
     work_us = p.images * p.groups * (flops + 20.0 * (p.channels * math.prod(p.source) + maps * positions))
     work_us /= _FLOPS_PER_US
-    parts = share_count(work_us, p.groups * p.images)
+    wanted, units = share_count(work_us, p.groups * p.images * (maps // vector)), p.groups * p.images
+    # Of the shares that maps are divided for, one for each thread: all copy the same planes.
+    pieces = min(maps // vector, max(2, -(-wanted // (2 * units)))) if units < wanted else 1
+    parts = min(wanted, units * pieces)
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
     floats = maps + maps * p.channels * taps + PACK_SLACK
@@ -387,6 +400,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         results_at=size_of(Block),
         positions=positions,
         phase_at=size_of(Block) + len(tables),
+        pieces=pieces,
     )
     words += [*tables, *filled(SourcePhase)]
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
