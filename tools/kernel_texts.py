@@ -67,7 +67,14 @@ def main(arguments: list[str] | None = None) -> int:
         part.replace(kernel_texts.ARCHIVE)
     size = kernel_texts.ARCHIVE.stat().st_size // 1024
     print(f"{kernel_texts.ARCHIVE.name}: {len(written.texts)} of {len(texts)} texts written, {size} KiB")
-    return 0
+    return _write_objects()
+
+
+def _write_objects() -> int:
+    """Have the texts compiled that the package brings as objects: they are as old as the texts were."""
+    import kernel_objects  # beside this file
+
+    return kernel_objects.main([])
 
 
 def outdated() -> list[str]:

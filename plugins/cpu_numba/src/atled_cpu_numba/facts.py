@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from atled.plugin import listing
-from atled_cpu_numba import kernel_texts, object_files, pool, processor
+from atled_cpu_numba import kernel_texts, object_files, pool, processor, shipped_objects
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 
 
@@ -15,6 +15,7 @@ def facts() -> dict[str, str]:
         "compiles for": _compiles_for(),
         "threads": _threads(),
         "kernel texts": kernel_texts.why_unused() or "in use: numba is needed only for kernels that have none",
+        "kernel objects": shipped_objects.why_unused() or "in use: kernels of float32 are compiled already",
         "cache": _cache(),
     }
 

@@ -82,7 +82,7 @@ def read(key: str) -> ObjectCode | None:
     except (OSError, RuntimeError) as error:
         _warn(f"cannot read compiled cpu kernels: {error}")
         return None
-    compiled = _decode(data, key)
+    compiled = decoded(data, key)
     if compiled is not None:
         _mark_used(path)
     return compiled
@@ -103,7 +103,7 @@ def write(key: str, name: str, compiled: ObjectCode) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=key[:16] + "-", suffix=".tmp")
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(_encode(key, name, compiled))
+                file.write(encoded(key, name, compiled))
             os.replace(temporary, path)
         except OSError:
             os.unlink(temporary)
@@ -173,7 +173,7 @@ def _check_owner(what: str, status: os.stat_result, remedy: str) -> None:
         raise UntrustedError(f"{what} can be written by {who}", remedy)
 
 
-def _encode(key: str, name: str, compiled: ObjectCode) -> bytes:
+def encoded(key: str, name: str, compiled: ObjectCode) -> bytes:
     """magic, SHA-256 of the rest, length of the JSON header, the header, the object file."""
     fields = {"key": key, "name": name, "symbol": compiled.symbol, "undefined": compiled.undefined}
     header = json.dumps(fields).encode()
@@ -181,7 +181,7 @@ def _encode(key: str, name: str, compiled: ObjectCode) -> bytes:
     return _MAGIC + hashlib.sha256(content).digest() + content
 
 
-def _decode(data: bytes, key: str) -> ObjectCode | None:
+def decoded(data: bytes, key: str) -> ObjectCode | None:
     """The reverse; None unless every byte is as it was written and the key is the one in the file's name."""
     start = len(_MAGIC) + _DIGEST_BYTES
     content = data[start:]

@@ -168,13 +168,17 @@ class _Pool:
         ctypes.c_int64.from_address(self.address + offset).value = value
 
 
+def native_functions() -> IRKernel:
+    """The pool's functions as one kernel, which returns the address of each by its number."""
+    return IRKernel("atled_pool", pool_ir.pool_ir(pthreads=HAS_PTHREADS, places=_HAS_PLACES), python_api=True)
+
+
 class _Native:
     """The native functions, and the root that they find the pool through; one per process, made on first use."""
 
     def __init__(self) -> None:
-        ir = pool_ir.pool_ir(pthreads=HAS_PTHREADS, places=_HAS_PLACES)
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # calls release the interpreter lock
-        entry = function(IRKernel("atled_pool", ir, python_api=True).address())
+        entry = function(native_functions().address())
         self._addresses = {name: entry(index) for index, name in enumerate(pool_ir.FUNCTIONS)}
         self.work, self.initialize, self.stop, self._spin, self.move_from, self._ticks = (
             function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin", "move_from", "ticks")

@@ -76,6 +76,11 @@ def has_masked_stores() -> bool:
     return platform.machine() in ("x86_64", "AMD64") and has("avx512vl")
 
 
+def includes(other: Processor) -> bool:
+    """Whether the processor to compile for has all features of `other`: it executes what is compiled for that."""
+    return _is_inlined([(other.name, other.features)], target())[0]
+
+
 @functools.cache
 def missing_here(processor: Processor) -> tuple[str, ...]:
     """The features of `processor` that this machine lacks: code for it may end a process here."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from atled_cpu_numba import kernel_texts, machine_code, object_files, processor, progress, sources
+from atled_cpu_numba import kernel_texts, machine_code, object_files, processor, progress, shipped_objects, sources
 from atled_cpu_numba.machine_code import KernelError, ObjectCode
 from atled_cpu_numba.object_files import StoreWarning
 from atled_cpu_numba.progress import set_progress
@@ -62,13 +62,13 @@ class _StoredKernel:
 
     def is_stored(self) -> bool:
         """Whether `address` is likely to be quick: loaded by this process, or there is a file in the store."""
-        return bool(self._address) or object_files.is_stored(self.fingerprint())
+        return bool(self._address) or self._is_shipped() or object_files.is_stored(self.fingerprint())
 
     def address(self) -> int:
         """Address of the machine code, valid until the process ends, or as long as a transient kernel lives.
 
-        The first call loads it from the store, or compiles and stores it (which takes from 10 ms to seconds); later
-        ones only look it up. Raises KernelError if it cannot be compiled.
+        The first call loads it from the package or the store, or compiles and stores it (which takes from 10 ms to
+        seconds); later ones only look it up. Raises KernelError if it cannot be compiled.
         """
         if not self._address:
             with _lock:
@@ -77,6 +77,10 @@ class _StoredKernel:
         return self._address
 
     def _obtain(self) -> int:
+        # The package's first: so a result does not depend on what is stored.
+        compiled = shipped_objects.find(self.shipped_key()) if self._is_shipped() else None
+        if compiled is not None and machine_code.is_loadable(compiled):
+            return self._load(compiled)
         key = self.fingerprint()
         compiled = object_files.read(key)
         if compiled is not None and machine_code.is_loadable(compiled):
@@ -88,6 +92,13 @@ class _StoredKernel:
 
     def _load(self, compiled: ObjectCode) -> int:
         return machine_code.load(compiled)
+
+    def shipped_key(self) -> str:
+        """Key among the objects of the package: 64 hexadecimal digits over all that LLVM is given to compile."""
+        raise NotImplementedError
+
+    def _is_shipped(self) -> bool:
+        return shipped_objects.has(self.shipped_key())
 
     def _identity(self) -> list[Any]:  # whatever JSON can write
         raise NotImplementedError
@@ -138,6 +149,12 @@ class Kernel(_StoredKernel):
         identity = [kernel_texts.FORMAT, self.name, *self._written_from(), host_lanes()]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
+    def shipped_key(self) -> str:
+        return self.text_key()
+
+    def _is_shipped(self) -> bool:
+        return not _numba_settings() and super()._is_shipped()
+
     def _identity(self) -> list[Any]:
         return ["numba", *self._written_from(), *_numba_toolchain()]
 
@@ -170,6 +187,9 @@ class IRKernel(_StoredKernel):
         super().__init__(name)
         self.ir = ir
         self.python_api = python_api
+
+    def shipped_key(self) -> str:
+        return hashlib.sha256(self.ir.encode()).hexdigest()
 
     def _identity(self) -> list[Any]:
         # The version of Python, since its functions may be macros or differ between versions.

@@ -43,13 +43,14 @@ def prepare(call: Call) -> Prepared:
     """One kernel per input dtype."""
     source = call.inputs[0]
     assert source is not None
-    kernel = _kernel(source.dtype.name)
+    native = kernel(source.dtype.name)
     parts = share_count(source.size / _ELEMENTS_PER_US, max(1, source.size // 1024))
-    return launch(kernel, filled(Block, count=source.size), (Block.source, Block.target), parts=parts)
+    return launch(native, filled(Block, count=source.size), (Block.source, Block.target), parts=parts)
 
 
 @functools.cache
-def _kernel(dtype: str) -> IRKernel:
+def kernel(dtype: str) -> IRKernel:
+    """The kernel that reads `dtype`."""
     if dtype in _FLOATS:
         real = _FLOATS[dtype]
         suffix = "f32" if real == "float" else "f64"
