@@ -122,7 +122,7 @@ def test_what_is_written_computes_what_numba_compiles() -> None:
     assert results[0] == results[1] == (5, 5, 9, -2, 10, 3, 12)
 
 
-@pytest.mark.parametrize("name", ["fill_float32", "dropout_float32", "collect_rows"])
+@pytest.mark.parametrize("name", ["fill_float32", "dropout_float32", "collect_rows_float32"])
 def test_a_text_is_the_same_however_often_it_is_written(name: str) -> None:
     (kernel,) = [kernel for kernel in written_kernels() if kernel.name == name]
     first = writer.text(kernel)  # numba counts what it compiles, and makes names of the numbers
