@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.expression import Expression, reached
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keras_backend.expressions.parts import Several
 
@@ -20,17 +20,18 @@ class Branch(Several):
     condition: without axes; 0 is false.
     """
 
-    __slots__ = ("condition", "sides")
+    __slots__ = ("_common", "condition", "sides")
 
     def __init__(self, condition: Expression, if_true: Sequence[Expression], if_false: Sequence[Expression]) -> None:
         super().__init__()
         self.condition = condition
         self.sides = tuple(if_true), tuple(if_false)
+        self._common = _common(*self.sides)
 
     @property
     def needed(self) -> Sequence[Expression]:
-        """See Expression."""
-        return (self.condition,)
+        """The condition, and what is computed whatever it is: once, before the branch."""
+        return (self.condition, *self._common)
 
     @property
     def inside(self) -> Sequence[Expression]:
@@ -65,3 +66,14 @@ class Branch(Several):
             into.number(self.condition), lambda: described(self.sides[0]), lambda: described(self.sides[1])
         )
         return into.parts([into.of(desc, number) for desc, number in zip(descs[0], numbers, strict=True)])
+
+
+def _common(*sides: Sequence[Expression]) -> list[Expression]:
+    """What both sides need, without what only that needs.
+
+    Described in each side, a chain of branches would be described twice as often with each one.
+    """
+    first, second = (reached(side, lambda each: each.needed) for side in sides)
+    both = [each for each in first if each in second]
+    below = {other for each in both for other in each.needed}
+    return [each for each in both if each not in below]
