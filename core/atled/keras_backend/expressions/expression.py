@@ -64,7 +64,6 @@ class Expression(Operators):
     def paths(self) -> Sequence[Expression]:
         """Those of `needed` and `inside` through which gradients flow."""
         return self.needed
-        return ()
 
     def described(self, into: Specialization) -> Value:
         """Its value in a description, once those of `needed` are there."""

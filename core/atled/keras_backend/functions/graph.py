@@ -10,7 +10,7 @@ import numpy as np
 from atled.errors import four_parts
 from atled.keras_backend.expressions.branches import Branch
 from atled.keras_backend.expressions.calls import call, operand
-from atled.keras_backend.expressions.expression import Expression, reached
+from atled.keras_backend.expressions.expression import Expression, below, reached
 from atled.keras_backend.expressions.gradients import Gradients
 from atled.keras_backend.expressions.leaves import Constant
 from atled.keras_backend.expressions.parts import Part
@@ -123,12 +123,12 @@ def _check_wanted(wanted: Any) -> None:
 
 def _unreached(loss: Expression, wanted: Expression) -> str:
     """The text for a loss that does not depend on something, with why."""
-    all_below = reached([loss])
-    if wanted not in all_below:
+    depending, flowing = _ways(loss, wanted)
+    if wanted not in depending:
         wrong, remedy = "the loss is not computed from it", "leave it out, or have the loss depend on it"
     else:
         # The first on a way down to it through which no gradient flows.
-        ends = [each for each in all_below if wanted in reached([each]) and wanted not in _flowing(each)]
+        ends = dict.fromkeys(each for each in depending if each not in flowing)
         stops = [each for each in ends if not any(other in ends for other in each.paths)]
         stops = [other for each in stops for other in _stopping(each)]
         is_stop = any(getattr(each, "op", None) == "Unlink" for each in stops)
@@ -145,5 +145,12 @@ def _stopping(each: Expression) -> Sequence[Expression]:
     return [other for other in inside if getattr(other, "op", None) == "Unlink"] or [each]
 
 
-def _flowing(each: Expression) -> dict[Expression, None]:
-    return reached([each], lambda other: other.paths)
+def _ways(loss: Expression, wanted: Expression) -> tuple[dict[Expression, None], set[Expression]]:
+    """All from a loss down that depend on something, in order, and those of them to which gradients flow from it."""
+    depending, flowing = dict[Expression, None](), set[Expression]()
+    for each in reached([loss]):
+        if each is wanted or any(other in depending for other in below(each)):
+            depending[each] = None
+        if each is wanted or any(other in flowing for other in each.paths):
+            flowing.add(each)
+    return depending, flowing

@@ -113,6 +113,15 @@ def test_what_the_loss_does_not_reach_is_named():
         B.gradients(B.sum(other * w.shape[0]), w)
 
 
+def test_what_stops_gradients_is_found_in_long_chains():
+    w = double([1.0], "weights")
+    y = B.stop_gradient(w)
+    for _ in range(5000):  # looked through anew from each, this would take minutes
+        y = y * 1.0 + 1.0
+    with pytest.raises(ValueError, match="through stop_gradient alone"):
+        B.gradients(B.sum(y), w)
+
+
 def test_a_loss_that_is_no_scalar_of_floats_and_what_is_no_expression_are_refused():
     w, ints = double([1.0]), B.variable([1], dtype="int32")
     with pytest.raises(TypeError, match="no scalar"):
