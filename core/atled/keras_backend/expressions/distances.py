@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from atled.keras_backend.expressions.calls import Call
-from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.expression import Expression, reached
 from atled.keras_backend.expressions.leaves import Constant
 
+_SUMS = ("Add2", "Cast", "Mul2", "Neg", "Sub2")
 _Sum = dict[Expression | None, int]
 """Expressions by which numbers they are multiplied; None stands for 1."""
 
@@ -24,14 +25,29 @@ def distance(first: Any, second: Any) -> int | None:
 def _terms(x: Any) -> _Sum:
     """An expression as a sum of multiples of others."""
     if not isinstance(x, Expression):
-        return {None: int(x)}
-    if isinstance(x, Constant):
-        return {None: int(x.value)} if not x.ndim else {x: 1}
-    if isinstance(x, Call) and x.op == "Cast" and x.type.kind in "iu":
-        return _terms(x.operands[0]) if _is_whole(x.operands[0]) else {x: 1}
-    if not isinstance(x, Call) or x.op not in ("Add2", "Sub2", "Mul2", "Neg") or not all(map(_is_whole, x.operands)):
+        return _number(x)
+    found: dict[Expression, _Sum] = {}
+    for each in reached([x], _summands):
+        found[each] = _joined(each, found)
+    return found[x]
+
+
+def _summands(x: Expression) -> list[Expression]:
+    """The operands of a sum, a product or a cast of whole numbers."""
+    if not isinstance(x, Call) or x.op not in _SUMS or not _is_whole(x) or not all(map(_is_whole, x.operands)):
+        return []
+    return [each for each in x.operands if isinstance(each, Expression)]
+
+
+def _joined(x: Expression, found: dict[Expression, _Sum]) -> _Sum:
+    """The sum that an expression is, by those of its operands."""
+    if isinstance(x, Constant) and not x.ndim:
+        return _number(x.value)
+    if not isinstance(x, Call) or not _summands(x):
         return {x: 1}
-    parts = [_terms(each) for each in x.operands]
+    parts = [found[each] if isinstance(each, Expression) else _number(each) for each in x.operands]
+    if x.op == "Cast":
+        return parts[0]
     if x.op == "Neg":
         return _added({}, parts[0], -1)
     if x.op != "Mul2":
@@ -40,6 +56,10 @@ def _terms(x: Any) -> _Sum:
         if set(part) <= {None}:
             return _added({}, other, part.get(None, 0))
     return {x: 1}
+
+
+def _number(x: Any) -> _Sum:
+    return {None: int(x)}
 
 
 def _is_whole(x: Any) -> bool:

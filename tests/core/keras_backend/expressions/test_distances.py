@@ -28,3 +28,14 @@ def i():
 )
 def test_a_distance_follows_or_does_not(i, bounds, expected):
     assert distance(*bounds(i)) == expected
+
+
+def test_long_sums_are_read_once(i):
+    doubled, added = i, i
+    for _ in range(60):
+        doubled = doubled + doubled
+    for _ in range(5000):
+        added = added + 1
+
+    assert distance(doubled, doubled + 3) == 3
+    assert distance(i, added) == 5000
