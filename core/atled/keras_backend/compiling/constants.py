@@ -17,6 +17,7 @@ class Constants:
     def __init__(self, reached: Iterable[Expression]) -> None:
         """reached: among them the constants to begin with."""
         self._known: dict[Expression, np.ndarray] = {each: each.value for each in reached if isinstance(each, Constant)}
+        self._kept = {id(each) for each in self._known.values()}
         self._arrays: dict[int, NdArray] = {}  # by identity of the values, which are kept above
 
     def find(self, expression: Expression) -> np.ndarray | None:
@@ -27,13 +28,15 @@ class Constants:
         """Keep a value if it depends on nothing; gives the one that is kept, or the value."""
         if not expression.needed or not all(each in self._known for each in expression.needed):
             return value
-        return self._known.setdefault(expression, value)
+        kept = self._known.setdefault(expression, value)
+        self._kept.add(id(kept))
+        return kept
 
     def array(self, value: np.ndarray) -> NdArray:
         """An array of a value: the same one each time for those that are kept."""
         found = self._arrays.get(id(value))
         if found is None:
             found = NdArray.from_numpy_array(value)
-            if any(each is value for each in list(self._known.values())):
+            if id(value) in self._kept:
                 found = self._arrays.setdefault(id(value), found)
         return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.messages import counted
 
 
 def as_values(value: Any, to: Expression) -> np.ndarray:
@@ -30,6 +31,6 @@ def as_values(value: Any, to: Expression) -> np.ndarray:
         raise TypeError(four_parts(asked, wrong, "", "give an array, a list of numbers, or a number"))
     if found.ndim != to.ndim:
         asked = f"a value of shape {found.shape} for the input {to.shown}"
-        wrong = f"it has {found.ndim} axes, the input {to.ndim}"
+        wrong = f"it has {counted(found.ndim)}, the input {to.ndim}"
         raise TypeError(four_parts(asked, wrong, "", "give a value with as many axes, by reshape() or indexing"))
     return found

@@ -51,3 +51,12 @@ def test_an_error_with_more_than_a_text_stays_what_it_is():
     error = nn.VerificationError("Sin(x: [2]): another value than that of its reference", op="Sin")
     assert located(error, [B.sin(x)]) is None
     assert "written at" in str(located(ValueError("Sin(x: [2]): wrong"), [B.sin(x)]))
+
+
+def test_of_many_that_may_have_failed_some_are_named():
+    a, index = B.variable(np.arange(4), name="a"), B.placeholder(ndim=1, dtype="int32")
+    written: list = []
+    exec("\n".join(["written.append(a[index] * 2)"] * 50), {"written": written, "a": a, "index": index})  # a line each
+    with pytest.raises(IndexError, match="one of 42 more") as told:
+        B.function([index], sum(written))([9])
+    assert str(told.value).count("written at") == 8

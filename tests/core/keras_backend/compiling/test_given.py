@@ -35,7 +35,7 @@ def test_numbers_have_no_axes_and_are_cast_down():
 
 
 def test_a_value_of_another_count_of_axes_is_refused():
-    with pytest.raises(TypeError, match=r"shape \(3,\) for the input .*'x'.*test_given.py.*\n?.*1 axes, the input 2"):
+    with pytest.raises(TypeError, match=r"shape \(3,\) for the input .*'x'.*test_given.py.*\n?.*1 axis, the input 2"):
         identity(2)([1, 2, 3])
     with pytest.raises(TypeError, match="0 axes, the input 1"):
         identity(1)(1.0)

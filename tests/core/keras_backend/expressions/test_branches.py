@@ -1,3 +1,5 @@
+"""Branches: what both sides need, and chains of them."""
+
 import numpy as np
 
 import atled.keras_backend as B
