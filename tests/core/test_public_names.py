@@ -49,6 +49,12 @@ def test_modules_are_found_from_the_front_and_not_before_they_are_asked_for():
     assert done.stdout.split() == ["False", "Adam"]
 
 
+def test_the_import_does_not_bring_what_only_messages_and_settings_need():
+    code = "import sys, atled; print(*{'configparser', 'logging'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'relu'"):
         _ = nn.relu

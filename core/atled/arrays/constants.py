@@ -11,7 +11,6 @@ from atled.arrays.epoch import WRITES
 from atled.arrays.storage import HostStorage
 from atled.limits.caches import register_cache
 from atled.limits.sizes import in_units
-from atled.logger import logger
 from atled_contexts import lock_across_forks
 
 _LIMIT_BYTES = 1 << 30
@@ -172,6 +171,8 @@ class ConstantStore:
         """Say, once, that so many bytes do not fit."""
         if not self._is_told:
             self._is_told = True
+            from atled.logger import logger  # lazy, for the import cost: logging and the configuration's files
+
             logger.warning(
                 "%s of packed weights, or other values that depend on parameters alone, do not fit into the %s for "
                 "such constants: they are computed at each run. set_constants_limit(bytes) changes that.",
