@@ -42,9 +42,9 @@ def import_memory(library: str) -> Case:
     return Case(lambda: _memory(f"import {library}", "VmRSS"), is_reading=True)
 
 
-def first_step(library: str, is_warm: bool) -> Case:
-    """Seconds from process start to the end of the first step of the MLP; is_warm: nothing is to be compiled anew."""
-    return seconds_of(_STEPS.format(library=library, network="mlp", steps=1), is_warm)
+def first_step(library: str, is_warm: bool, network: str = "mlp") -> Case:
+    """Seconds from process start to the end of a network's first step; is_warm: nothing is to be compiled anew."""
+    return seconds_of(_STEPS.format(library=library, network=network, steps=1), is_warm)
 
 
 def peak_memory(library: str, network: str) -> Case:
