@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keras_backend.expressions.expression import Expression
+from atled.keras_backend.expressions.leaves import array_of
 from atled.keras_backend.expressions.messages import counted
 
 
@@ -20,15 +21,7 @@ def as_values(value: Any, to: Expression) -> np.ndarray:
     if isinstance(value, Expression):
         asked, wrong = f"{value!r} as a value for the input {to.shown}", "it is an expression"
         raise TypeError(four_parts(asked, wrong, "", "give its value, by eval(), or replace the input by givens"))
-    try:
-        found = np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        asked = f"a {type(value).__name__} as a value for the input {to.shown}"
-        raise TypeError(four_parts(asked, f"it is no array ({error})", "", "give rows of one length")) from error
-    if found.dtype.kind not in "biuf":
-        asked = f"a {type(value).__name__} as a value for the input {to.shown}"
-        wrong = f"NumPy makes an array of {found.dtype} of it"
-        raise TypeError(four_parts(asked, wrong, "", "give an array, a list of numbers, or a number"))
+    found = array_of(value, f"a {type(value).__name__} as a value for the input {to.shown}")
     if found.ndim != to.ndim:
         asked = f"a value of shape {found.shape} for the input {to.shown}"
         wrong = f"it has {counted(found.ndim)}, the input {to.ndim}"

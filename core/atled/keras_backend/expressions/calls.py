@@ -10,7 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, four_parts
 from atled.keras_backend.expressions.expression import Expression, place
-from atled.keras_backend.expressions.leaves import Constant
+from atled.keras_backend.expressions.leaves import Constant, array_of
 from atled.keras_backend.expressions.messages import asked, reworded
 from atled.keras_backend.settings import floatx, intx
 from atled.keyed import outcome
@@ -128,17 +128,7 @@ def operand(x: Any) -> Operand:
         return float(x)
     if isinstance(x, list | tuple) and any(isinstance(each, Expression) for each in x):
         return call("Stack", *x, axis=0)
-    values = np.asarray(x)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(
-            four_parts(
-                f"{place()[1]} of a {type(x).__name__}",
-                f"NumPy makes an array of {values.dtype} of it",
-                "",
-                "pass an expression, a number, or an array of numbers",
-            )
-        )
-    return Constant(values)
+    return Constant(array_of(x, f"{place()[1]} of a {type(x).__name__}"))
 
 
 def expression(x: Any) -> Expression:

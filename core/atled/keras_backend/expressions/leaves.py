@@ -16,12 +16,21 @@ if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value
 
 
+def array_of(value: Any, asked: str) -> np.ndarray:
+    """An array of what a program gives as numbers.  TypeError: it is none; asked: for what they are."""
+    try:
+        values = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise TypeError(four_parts(asked, f"it is no array ({error})", "", "give rows of one length")) from error
+    if values.dtype.kind not in "biuf":
+        wrong = f"NumPy makes an array of {values.dtype} of it"
+        raise TypeError(four_parts(asked, wrong, "", "give an array, a list of numbers, or a number"))
+    return values
+
+
 def numbers(value: Any, dtype: np.dtype, asked: str) -> np.ndarray:
     """What a program gives as values, in a dtype.  TypeError: no numbers; asked: for what they are."""
-    values = np.asarray(value)
-    if values.dtype.kind not in "biuf":
-        wrong = f"NumPy makes an array of {values.dtype} of a {type(value).__name__}"
-        raise TypeError(four_parts(asked, wrong, "", "give numbers"))
+    values = array_of(value, asked)
     with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
         return values.astype(dtype, copy=False)
 

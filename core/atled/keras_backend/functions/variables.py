@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,14 +41,18 @@ def placeholder(
     """An input of functions, of which only the count of axes and the dtype are known.
 
     shape: only its length counts.  dtype: None for `floatx()`.  sparse: ignored.
-    ValueError: neither shape nor ndim, or two that differ.
+    ValueError: neither shape nor ndim, or two that differ.  TypeError: a shape without a length, or what is no count.
     """
     if shape is None and ndim is None:
         raise ValueError(four_parts("a placeholder", "neither shape nor ndim is given", "", "give one of them"))
+    is_counted = ndim is None or isinstance(ndim, int | np.integer)
+    if not is_counted or not (shape is None or hasattr(shape, "__len__")):
+        wrong = f"shape={shape!r} and ndim={ndim!r} do not say how many axes it has"
+        raise TypeError(four_parts("a placeholder", wrong, "", "give a tuple as shape, or an int as ndim"))
     if shape is not None and ndim is not None and len(shape) != ndim:
         wrong = f"shape={tuple(shape)} has {len(shape)} entries, ndim is {ndim}"
         raise ValueError(four_parts("a placeholder", wrong, "", "give one of them"))
-    count = len(shape) if shape is not None else int(ndim or 0)
+    count = len(shape) if shape is not None else operator.index(ndim)  # type: ignore[arg-type]  # one of them is given
     if count < 0:
         raise ValueError(four_parts("a placeholder", f"ndim={ndim}", "", "give 0 or more"))
     return Placeholder(count, dtype_of(floatx() if dtype is None else dtype), name)

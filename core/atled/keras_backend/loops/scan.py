@@ -45,6 +45,8 @@ def scan(
     call: negative steps, more than a sequence has rows.
     """
     asked = f"scan of {getattr(function, '__name__', 'a function')}"
+    if not callable(function):
+        raise TypeError(four_parts(f"scan of {function!r}", "it is no function", "", "give what describes a step"))
     _check_keywords(asked, kwargs)
     sequences = [_sequence(asked, each) for each in _listed(kwargs.get("sequences"))]
     infos = [_initial(asked, each) for each in _listed(outputs_info)]

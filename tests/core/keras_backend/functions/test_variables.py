@@ -77,3 +77,18 @@ def test_placeholders():
 def test_what_makes_none_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_what_says_no_count_of_axes_is_refused():
+    with pytest.raises(TypeError, match="do not say how many axes"):
+        B.placeholder(shape=3)
+    with pytest.raises(TypeError, match="do not say how many axes"):
+        B.placeholder(ndim="2")
+    assert B.placeholder(shape=B.placeholder(ndim=2).shape).ndim == 2
+
+
+def test_rows_of_different_lengths_are_refused():
+    v = B.variable(1.0)
+    for made in (lambda: B.variable([[1], [1, 2]]), lambda: B.maximum(v, [[1], [1, 2]])):
+        with pytest.raises(TypeError, match="give rows of one length"):
+            made()

@@ -87,3 +87,8 @@ def test_a_size_that_differs_from_step_to_step_is_refused(cpu):
     with pytest.raises(TypeError, match="a size within its step follows from"):
         B.function([], s, updates=updates)()
     assert count.get_value() == 2
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="it is no function"):
+        B.scan(3, n_steps=2)
