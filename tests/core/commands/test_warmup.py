@@ -76,5 +76,5 @@ def test_the_command_refuses_what_it_cannot_warm(capsys: pytest.CaptureFixture[s
 
 def test_cpu_names_its_kernels(few_ops: None) -> None:
     offered = {piece.name for piece in warmings("cpu", "float")}
-    assert {"winograd", "softmax_rows_float32"} <= offered
+    assert {"winograd_float32", "softmax_rows_float32"} <= offered
     assert "softmax_rows_float64" not in offered
