@@ -217,7 +217,7 @@ class Inference:
 
 def _free(shape: tuple[int, ...]) -> str:
     """A shape whose first axis may have any size."""
-    return f"(N, {', '.join(map(str, shape[1:]))})" if shape else "()"
+    return str(("N", *shape[1:])).replace("'N'", "N") if shape else "()"
 
 
 def _variables(name: str, given: object) -> list[Variable]:
