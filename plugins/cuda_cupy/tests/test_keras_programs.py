@@ -17,9 +17,9 @@ ON_THE_HOST = {
 """By program, of those with few steps, the ops that the device leaves to the host."""
 
 
+@pytest.mark.filterwarnings("ignore::atled_contexts.errors.FallbackWarning")
 @pytest.mark.parametrize("name", ON_THE_HOST)
-def test_a_program_prints_what_numpy_computes(name, monkeypatch):
-    monkeypatch.setenv("ATLED_FALLBACK", "quiet")
+def test_a_program_prints_what_numpy_computes(name):
     program = PROGRAMS[0].with_name(f"{name}.py")
     check_printed(printed_by(program, "cuda"), program)
     assert {op for op, _ in nn.fallback_counts()} == ON_THE_HOST[name]
