@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from bench_rows import jax_loops
 from harness.case import Case
 
 ROWS, VISIBLE, HIDDEN, GIBBS_STEPS = 100, 784, 500, 5
@@ -29,7 +31,8 @@ def recurrent(library: str) -> Case:
     rng = np.random.default_rng(8)
     shapes = ((_STEPS, _BATCH, _UNITS), (_BATCH, _UNITS), (_UNITS, _UNITS), (_UNITS,))
     arrays = [rng.standard_normal(shape, dtype=np.float32) / np.float32(10) for shape in shapes]
-    run = {"jax": _jax_recurrent, "torch": _torch_recurrent}.get(library, _recurrent)(arrays)
+    peers = {"jax": partial(jax_loops.recurrent, activation="sigmoid"), "torch": _torch_recurrent}
+    run = peers.get(library, _recurrent)(arrays)
     return Case(run, lambda: [np.array(result) for result in run()])
 
 
@@ -37,8 +40,8 @@ def average(library: str) -> Case:
     """`s = s + rate (x - s)`: all s."""
     rng = np.random.default_rng(9)
     arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in ((SHORT_STEPS, _NUMBERS), (_NUMBERS,))]
-    run = (_jax_average if library == "jax" else _average)(arrays)
-    return Case(run, lambda: [np.array(run())])
+    run = jax_loops.average(arrays, _RATE) if library == "jax" else _average(arrays)
+    return Case(run, lambda: [np.array(result) for result in run()])
 
 
 def _gibbs(w: np.ndarray, b: np.ndarray, c: np.ndarray, v: np.ndarray) -> Callable[[], object]:
@@ -89,26 +92,6 @@ def _recurrent(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]]:
     return lambda: function()
 
 
-def _jax_recurrent(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]]:
-    jax = importlib.import_module("jax")
-
-    def total(x: Any, h: Any, w: Any, b: Any) -> Any:
-        def step(h: Any, row: Any) -> Any:
-            h = jax.nn.sigmoid(h @ w + row + b)
-            return h, h
-
-        return jax.lax.scan(step, h, x)[1].sum()
-
-    function = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))
-    inputs = [jax.device_put(array) for array in arrays]
-
-    def run() -> Sequence[Any]:
-        y, gradients = jax.block_until_ready(function(*inputs))
-        return [y, *gradients]
-
-    return run
-
-
 def _torch_recurrent(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]]:
     torch = importlib.import_module("torch")
     x, h0, w, b = inputs = [torch.from_numpy(array).requires_grad_() for array in arrays]
@@ -123,21 +106,9 @@ def _torch_recurrent(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]
     return run
 
 
-def _average(arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
+def _average(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]]:
     backend = importlib.import_module("atled.keras_backend")
     x, s = map(backend.variable, arrays)
     rows, _ = backend.scan(lambda row, s: s + _RATE * (row - s), outputs_info=[s], sequences=[x])
-    function = backend.function([], rows)
+    function = backend.function([], [rows])
     return lambda: function()
-
-
-def _jax_average(arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
-    jax = importlib.import_module("jax")
-
-    def step(s: Any, row: Any) -> Any:
-        s = s + _RATE * (row - s)
-        return s, s
-
-    function = jax.jit(lambda x, s: jax.lax.scan(step, s, x)[1])
-    inputs = [jax.device_put(array) for array in arrays]
-    return lambda: jax.block_until_ready(function(*inputs))

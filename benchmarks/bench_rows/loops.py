@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from bench_rows import jax_loops
 from harness.case import Case
 
 _STEPS, _BATCH, _HIDDEN = 50, 32, 64
@@ -19,14 +21,14 @@ def recurrent(library: str) -> Case:
     rng = np.random.default_rng(8)
     shapes = ((_STEPS, _BATCH, _HIDDEN), (_BATCH, _HIDDEN), (_HIDDEN, _HIDDEN), (1, _HIDDEN))
     arrays = [rng.standard_normal(shape, dtype=np.float32) / np.float32(10) for shape in shapes]
-    return _case(_jax_recurrent if library == "jax" else _recurrent, arrays)
+    return _case(partial(jax_loops.recurrent, activation="tanh") if library == "jax" else _recurrent, arrays)
 
 
 def average(library: str) -> Case:
     """`s = s + rate (x - s)`: all s."""
     rng = np.random.default_rng(9)
     arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in ((_SHORT_STEPS, _NUMBERS), (_NUMBERS,))]
-    return _case(_jax_average if library == "jax" else _average, arrays)
+    return _case(partial(jax_loops.average, rate=_RATE) if library == "jax" else _average, arrays)
 
 
 def _case(make: Callable[[Sequence[np.ndarray]], Callable[[], Sequence[Any]]], arrays: Sequence[np.ndarray]) -> Case:
@@ -91,35 +93,3 @@ def _run_of(make: Callable[..., list[Any]], arrays: Sequence[np.ndarray]) -> Cal
         return [result.data for result in results]
 
     return run
-
-
-def _jax_recurrent(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]]:
-    jax = importlib.import_module("jax")
-
-    def total(x: Any, h: Any, w: Any, b: Any) -> Any:
-        def step(h: Any, row: Any) -> Any:
-            h = jax.numpy.tanh(h @ w + row + b)
-            return h, h
-
-        return jax.lax.scan(step, h, x)[1].sum()
-
-    function = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))
-    inputs = [jax.device_put(array) for array in arrays]
-
-    def run() -> Sequence[Any]:
-        y, gradients = jax.block_until_ready(function(*inputs))
-        return [y, *gradients]
-
-    return run
-
-
-def _jax_average(arrays: Sequence[np.ndarray]) -> Callable[[], Sequence[Any]]:
-    jax = importlib.import_module("jax")
-
-    def step(s: Any, row: Any) -> Any:
-        s = s + _RATE * (row - s)
-        return s, s
-
-    function = jax.jit(lambda x, s: jax.lax.scan(step, s, x)[1])
-    inputs = [jax.device_put(array) for array in arrays]
-    return lambda: [jax.block_until_ready(function(*inputs))]
