@@ -4,7 +4,8 @@
     python benchmarks/bench.py --rows conv LSTM       rows with one of these texts in their name
     python benchmarks/bench.py --cores 2 --neighbour  on two cores, quiet and with a busy neighbour
 
-Ratios are our figure over the peer's: below 1 we are faster, or need less. Files go to benchmarks/results/.
+Ratios are our figure over the peer's: below 1 we are faster, or need less. Files go to a folder of benchmarks/results/
+that has the name of the processor.
 """
 
 from __future__ import annotations

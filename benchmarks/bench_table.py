@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench_rows import work
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.dtypes import LAYERS
@@ -17,25 +18,36 @@ from bench_rows.neon_autodiff import STEPS
 from bench_rows.neon_products import PRODUCTS
 from bench_rows.neon_training import STEPS as TRAINING_STEPS
 from bench_rows.neon_trees import TREES
+from bench_rows.networks import NETWORKS
 from bench_rows.planning import CALLS
-from harness.case import Goal, Row
+from harness.case import Goal, Row, Work
 
 _EAGER = ("torch", "torch-nhwc")
 _IMAGE_LIBRARIES = ("atled", "nnabla", *_EAGER, "torch-compile", "jax")
 _LIBRARIES = ("atled", "nnabla", "torch", "torch-compile", "jax")
+
+# The least count of arrays that go through the memory: four and the result; four and their gradients; forwards two,
+# backwards three, if the statistics of a batch need no pass of their own.
+_FORWARD_ARRAYS, _BACKWARD_ARRAYS, _NORMALIZED_ARRAYS = 5, 8, 5
 
 # Rounding grows along a chain, and Adam enlarges it where gradients are near 0.
 _LOOSE = 1e-3
 
 
 def _with_backward(
-    name: str, case: str, libraries: Sequence[str], arguments: Mapping[str, Any], goals: Sequence[Goal], **row: Any
+    name: str,
+    case: str,
+    libraries: Sequence[str],
+    arguments: Mapping[str, Any],
+    goals: Sequence[Goal],
+    works: Sequence[Work | None] = (None, None),
+    **row: Any,
 ) -> list[Row]:
     """The row forward and the row with backward, with their goals."""
     forms = ((name, False), (f"{name}, with backward", True))
     return [
-        Row(text, case, libraries, {**arguments, "backward": backward}, goal=goal, **row)
-        for (text, backward), goal in zip(forms, goals, strict=True)
+        Row(text, case, libraries, {**arguments, "backward": backward}, goal=goal, work=needed, **row)
+        for (text, backward), goal, needed in zip(forms, goals, works, strict=True)
     ]
 
 
@@ -97,8 +109,9 @@ def _integers() -> list[Row]:
             {"dtype": dtype},
             unit="us",
             goal=Goal(0.5, ["numpy"]),
+            work=Work(bytes=3e6 * itemsize),
         )
-        for dtype in ("int32", "uint8")
+        for dtype, itemsize in (("int32", 4), ("uint8", 1))
     ]
 
 
@@ -110,7 +123,13 @@ def _views() -> list[Row]:
         Row(f"chain of 1000x1000, {places[kind]}", "bench_rows.views:chain", libraries, {"kind": kind}, goal=goal)
         for kind, goal in goals.items()
     ]
-    product = Row("product 512x512 into a view", "bench_rows.views:product", libraries, goal=Goal(1.05, ["numpy"]))
+    product = Row(
+        "product 512x512 into a view",
+        "bench_rows.views:product",
+        libraries,
+        goal=Goal(1.05, ["numpy"]),
+        work=work.product(512, 512, 512),
+    )
     return [*rows, product]
 
 
@@ -139,6 +158,7 @@ def _neon() -> list[Row]:
             {"side": side},
             unit="us",
             goal=Goal(0.6, ["jax"]),
+            work=work.arrays(4, side, side),
         )
         for side in (256, 1024)
     ]
@@ -162,6 +182,7 @@ def _neon() -> list[Row]:
             numpy,
             {"kind": kind},
             goal=Goal(1.05 if kind == "view" else 1.15, ["numpy"]),
+            work=work.product(1024, 1024, 1024),
         )
         for kind, text in kinds.items()
     ]
@@ -185,6 +206,7 @@ def _neon() -> list[Row]:
             {"use": use},
             unit="us",
             goal=Goal(1.05, ["numpy"]),
+            work=work.product(128, 128, 128, 32),
         )
         for use, text in uses.items()
     ]
@@ -289,8 +311,22 @@ def _elementwise() -> list[Row]:
         name, case = f"tanh(a*b+c)*sigmoid(d) {text}", "bench_rows.elementwise:fused"
         size = int(float(text))
         rows += [
-            Row(name, case, (*_LIBRARIES, "numpy"), {"size": size, "backward": False}, goal=forward),
-            Row(f"{name}, with backward", case, _LIBRARIES, {"size": size, "backward": True}, goal=backward),
+            Row(
+                name,
+                case,
+                (*_LIBRARIES, "numpy"),
+                {"size": size, "backward": False},
+                goal=forward,
+                work=work.arrays(_FORWARD_ARRAYS, size),
+            ),
+            Row(
+                f"{name}, with backward",
+                case,
+                _LIBRARIES,
+                {"size": size, "backward": True},
+                goal=backward,
+                work=work.arrays(_FORWARD_ARRAYS + _BACKWARD_ARRAYS, size),
+            ),
         ]
     for which, axis, ratio in (("axis 0", 0, 0.9), ("axis 1", 1, 0.95), ("all", None, 0.9)):
         rows.append(
@@ -303,6 +339,7 @@ def _elementwise() -> list[Row]:
                 # A sum of 1e6 values around 0, relative to itself.
                 tolerance=_LOOSE,
                 goal=Goal(ratio, ["torch"]),
+                work=work.arrays(1, 1000, 1000),
             )
         )
     return rows
@@ -329,15 +366,21 @@ def _layers() -> list[Row]:
             "bench_rows.layers:batch_normalization",
             _IMAGE_LIBRARIES,
             goal=Goal(0.8, _EAGER),
+            work=work.arrays(_NORMALIZED_ARRAYS, 32, 64, 56, 56),
         ),
     ]
     for name, (shape, maps, kernel, pad, groups, ratios, peers) in geometries.items():
         arguments = {"shape": shape, "maps": maps, "kernel": kernel, "pad": pad, "groups": groups}
         goals = [Goal(ratio, peers) for ratio in ratios]
-        rows += _with_backward(name, convolution, _IMAGE_LIBRARIES, arguments, goals)
+        needed = [
+            work.convolution(shape, maps, kernel, pad, groups=groups, backward=backward) for backward in (False, True)
+        ]
+        rows += _with_backward(name, convolution, _IMAGE_LIBRARIES, arguments, goals, needed)
     for kind, ratios in {"max": (0.4, 0.5), "average": (0.75, 0.5)}.items():
         goals = [Goal(ratio, _EAGER) for ratio in ratios]
-        rows += _with_backward(f"{kind} pooling 2x2", pooling, _IMAGE_LIBRARIES, {"kind": kind}, goals)
+        # The images and a quarter of them; backwards as much again.
+        needed = [work.arrays(times * 1.25, 16, 64, 56, 56) for times in (1, 2)]
+        rows += _with_backward(f"{kind} pooling 2x2", pooling, _IMAGE_LIBRARIES, {"kind": kind}, goals, needed)
     return rows
 
 
@@ -468,8 +511,10 @@ def _neon_convolutions() -> list[Row]:
     case, rows = "bench_rows.neon_convolution:convolution", []
     for kind in ("fprop", "bprop", "update"):
         name = f"conv of neon 64x32x16x16, 32 3x3, {kind}"
-        rows.append(Row(name, case, ("atled", *_EAGER), {"kind": kind}, goal=Goal(0.8, _EAGER)))
-        rows.append(Row(f"{name}, as (N, C, H, W)", case, ("atled",), {"kind": kind, "order": "planes"}))
+        needed = work.convolution((64, 32, 16, 16), 32, 3, 1)
+        rows.append(Row(name, case, ("atled", *_EAGER), {"kind": kind}, goal=Goal(0.8, _EAGER), work=needed))
+        planes = {"kind": kind, "order": "planes"}
+        rows.append(Row(f"{name}, as (N, C, H, W)", case, ("atled",), planes, work=needed))
     return rows
 
 
@@ -501,11 +546,21 @@ def _training() -> list[Row]:
     def step(name: str, network: str, libraries: Sequence[str], goal: Goal | None, dynamic: bool = False) -> Row:
         arguments = {"network": network, **({"dynamic": True} if dynamic else {})}
         case = "bench_rows.training:training_step"
-        return Row(name, case, libraries, arguments, of="step", tolerance=_LOOSE, goal=goal)
+        needed = work.training(NETWORKS[network])
+        return Row(name, case, libraries, arguments, of="step", tolerance=_LOOSE, goal=goal, work=needed)
 
     def lstm(name: str, is_sequence: bool, goal: Goal) -> Row:
         arguments = {"is_sequence": is_sequence}
-        return Row(name, "bench_rows.lstm:lstm_step", _LIBRARIES, arguments, of="step", tolerance=_LOOSE, goal=goal)
+        return Row(
+            name,
+            "bench_rows.lstm:lstm_step",
+            _LIBRARIES,
+            arguments,
+            of="step",
+            tolerance=_LOOSE,
+            goal=goal,
+            work=work.recurrent(50, 32, 128, 256, backward=True),
+        )
 
     return [
         step("training step, demo (digits)", "digits", _IMAGE_LIBRARIES, None),
@@ -528,6 +583,7 @@ def _training() -> list[Row]:
             (*_LIBRARIES, "numpy"),
             of="update",
             goal=Goal(0.9, ["torch"]),
+            work=work.arrays(7, 10_000_000),  # four read, three of them written
         ),
     ]
 

@@ -3,8 +3,8 @@
     python benchmarks/device_overhead.py              the rows "empty device" of bench.py: below a minute
     python benchmarks/device_overhead.py --rows Adam  rows with one of these texts in their name
 
-The cpu computes what the device does not. A row fails where the empty device launches, copies or replays otherwise than
-one that computes. Files go to benchmarks/results/.
+The cpu computes what the device does not. A row fails where the empty device launches, copies or replays otherwise
+than one that computes. Files go to a folder of benchmarks/results/ that has the name of the processor.
 """
 
 from __future__ import annotations

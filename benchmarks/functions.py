@@ -3,7 +3,8 @@
     python benchmarks/functions.py                        everything, some minutes
     python benchmarks/functions.py --rows pooling split   rows with one of these texts in their name
 
-Ratios are our time over the peer's: below 1 we are faster. Files go to benchmarks/results/.
+Ratios are our time over the peer's: below 1 we are faster. Files go to a folder of benchmarks/results/ that has the
+name of the processor.
 """
 
 from __future__ import annotations

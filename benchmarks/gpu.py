@@ -29,7 +29,7 @@ def main() -> int:
     part = sys.argv[1]
     device = re.sub(r"[^a-z0-9]+", "-", run_python(_NAME).lower()).strip("-")
     title = (__doc__ or "").splitlines()[0]
-    return run_benchmark(f"gpu-{device}-{part}", PARTS[part], title, sys.argv[2:], keeps_each=True)
+    return run_benchmark(f"gpu-{device}-{part}", PARTS[part], title, sys.argv[2:], keeps_each=True, of_processor=False)
 
 
 if __name__ == "__main__":

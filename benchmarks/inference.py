@@ -3,7 +3,8 @@
     python benchmarks/inference.py                        everything on one core, below 10 minutes
     python benchmarks/inference.py --cores 2 --rows "batch 1"
 
-Ratios are our figure over the peer's: below 1 we are faster, or need less. Files go to benchmarks/results/.
+Ratios are our figure over the peer's: below 1 we are faster, or need less. Files go to a folder of benchmarks/results/
+that has the name of the processor.
 """
 
 from __future__ import annotations

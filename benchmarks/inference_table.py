@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bench_rows import work
+from bench_rows.inference_networks import NETWORKS
 from harness.case import Goal, Row
 
 _CASES = "bench_rows.inference:"
@@ -30,7 +32,15 @@ def _rows() -> list[Row]:
             arguments = {"network": network, "batch": batch}
             text = f"{name}, batch {batch}"
             rows.append(
-                Row(text, f"{_CASES}latency", _LIBRARIES, arguments, tolerance=_TOLERANCE, goal=Goal(ratio, _PEERS))
+                Row(
+                    text,
+                    f"{_CASES}latency",
+                    _LIBRARIES,
+                    arguments,
+                    tolerance=_TOLERANCE,
+                    goal=Goal(ratio, _PEERS),
+                    work=work.inference(NETWORKS[network], batch),
+                )
             )
             rows.append(Row(f"{text}: 99th percentile", f"{_CASES}tail_latency", _LIBRARIES, arguments, tolerance=None))
         once = {"network": network, "batch": 1}

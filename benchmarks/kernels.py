@@ -3,7 +3,8 @@
     python benchmarks/kernels.py                       everything, about two minutes
     python benchmarks/kernels.py --rows conv pooling   rows with one of these texts in their name
 
-Ratios are our time over the reference's: below 1 we are faster. Files go to benchmarks/results/.
+Ratios are our time over the reference's: below 1 we are faster. Files go to a folder of benchmarks/results/ that has
+the name of the processor.
 """
 
 from __future__ import annotations

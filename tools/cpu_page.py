@@ -30,7 +30,7 @@ runs on the adopted reference as well, without fallback: [the support matrix](su
 and `nn.explain` the reason for one call. Under `half` and `bf16` references compute in float32 and round once.
 
 Speed: `make bench-functions` measures every function, forward and with backward, against the reference and NNabla 1.39
-on one core. Its last table is `benchmarks/results/functions.json`.
+on one core. Its last tables are `functions.json` in the folders of `benchmarks/results/`.
 """
 
 

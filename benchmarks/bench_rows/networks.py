@@ -112,52 +112,52 @@ NETWORKS = {
 
 
 @dataclass
-class _Shapes:
-    """Layers that compute nothing but shapes, and note the parameters; h is a `_Shape`."""
+class Shapes:
+    """Layers that compute nothing but shapes, and note the parameters; h is a `Shape`."""
 
     parameters: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def convolution(self, h: _Shape, maps: int, kernel: int, name: str, pad: int = 0, stride: int = 1) -> _Shape:
+    def convolution(self, h: Shape, maps: int, kernel: int, name: str, pad: int = 0, stride: int = 1) -> Shape:
         channels, *size = h.shape
         self.parameters |= {f"{name}/conv/W": (maps, channels, kernel, kernel), f"{name}/conv/b": (maps,)}
-        return _Shape((maps, *((n + 2 * pad - kernel) // stride + 1 for n in size)))
+        return Shape((maps, *((n + 2 * pad - kernel) // stride + 1 for n in size)))
 
-    def batch_normalization(self, h: _Shape, name: str) -> _Shape:
+    def batch_normalization(self, h: Shape, name: str) -> Shape:
         self.parameters |= {f"{name}/bn/{kind}": (1, h.shape[0], 1, 1) for kind in ("beta", "gamma", "mean", "var")}
         return h
 
-    def affine(self, h: _Shape, size: int, name: str) -> _Shape:
+    def affine(self, h: Shape, size: int, name: str) -> Shape:
         self.parameters |= {f"{name}/affine/W": (math.prod(h.shape), size), f"{name}/affine/b": (size,)}
-        return _Shape((size,))
+        return Shape((size,))
 
-    def max_pooling(self, h: _Shape, size: int) -> _Shape:
-        return _Shape((h.shape[0], *(n // size for n in h.shape[1:])))
+    def max_pooling(self, h: Shape, size: int) -> Shape:
+        return Shape((h.shape[0], *(n // size for n in h.shape[1:])))
 
     average_pooling = max_pooling
 
-    def relu(self, h: _Shape) -> _Shape:
+    def relu(self, h: Shape) -> Shape:
         return h
 
     tanh = relu
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """The shape of one image's values, under the arithmetic that networks use."""
 
     shape: tuple[int, ...]
 
-    def __add__(self, other: _Shape) -> _Shape:
+    def __add__(self, other: Shape) -> Shape:
         return self
 
-    def __truediv__(self, other: float) -> _Shape:
+    def __truediv__(self, other: float) -> Shape:
         return self
 
 
 def initial_parameters(network: Network) -> dict[str, np.ndarray]:
     """The same parameters for every library, running statistics among them, in NNabla's layout and by its names."""
-    shapes = _Shapes()
-    network.scores(shapes, _Shape(network.shape))
+    shapes = Shapes()
+    network.scores(shapes, Shape(network.shape))
     rng = np.random.default_rng(5)
     return {name: _initial(name.rpartition("/")[2], shape, rng) for name, shape in shapes.parameters.items()}
 

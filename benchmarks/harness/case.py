@@ -22,6 +22,19 @@ class Goal:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What one operation of a row cannot do without, so that its time can be held against the machine's limits.
+
+    flops: additions and multiplications by the definition; an algorithm that needs fewer, such as Winograd's, may
+        take less than the limit says.
+    bytes: read and written where each input is read once and each result written once.
+    """
+
+    flops: float = 0
+    bytes: float = 0
+
+
+@dataclass(frozen=True)
 class Row:
     """One row of a benchmark.
 
@@ -31,6 +44,7 @@ class Row:
     unit: "s", "ms", "us" or "ns"; "MB" for a row of memory.  of: what one operation is called, such as "step".
     tolerance: greatest difference between results, relative to the largest element; None: not comparable.
     goal: what our ratio is to be; None: nothing in particular.
+    work: of one operation; None: its limit is not known.
     """
 
     name: str
@@ -42,6 +56,7 @@ class Row:
     of: str = "call"
     tolerance: float | None = 1e-4
     goal: Goal | None = None
+    work: Work | None = None
 
 
 @dataclass

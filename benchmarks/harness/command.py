@@ -19,6 +19,7 @@ from typing import Any
 from harness.case import Row
 from harness.chart import draw_chart, draw_neighbour_chart
 from harness.environment import ALLOCATORS, conditions, describe_machine, load, pin, process_environment
+from harness.limits import measured
 from harness.neighbour import Neighbour
 from harness.process import LibraryError, LibraryProcess
 from harness.report import (
@@ -61,11 +62,13 @@ def run_benchmark(
     description: str,
     arguments: Sequence[str] | None = None,
     keeps_each: bool = False,
+    of_processor: bool = True,
 ) -> int:
     """Run a benchmark from the command line; returns the exit status.
 
     name: of the files in results/.  arguments: as in sys.argv[1:], which is the default.
     keeps_each: write what there is after each row, for machines that may be taken away.
+    of_processor: what is measured is this machine's processor, for the results of which there is a folder.
     1: one of our own rows failed, or gave other results than a peer.
     """
     options = _parse(description, arguments)
@@ -77,9 +80,12 @@ def run_benchmark(
         print(f"atled is not installed for {sys.executable}: make test installs it into .venv", file=sys.stderr)
         return 2
     cores = pin(options.cores)
+    limits = measured(process_environment(options.cores, ours=True), options.cores) if of_processor else None
+    folder = _RESULTS if limits is None else _RESULTS / limits["processor"]
     environment: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
+        "limits": limits,
         "conditions": conditions(options.malloc),
         "cores": cores or "not bound",
         "rounds": options.rounds,
@@ -97,9 +103,9 @@ def run_benchmark(
             print(f"{time.perf_counter() - start:4.0f} s  {number}/{len(chosen)}  {row.name} ...", file=sys.stderr)
             outcomes.append(measure_row(row, processes, missing, effort))
             if keeps_each:
-                write_json(_RESULTS / f"{_stem(name, options)}.json", as_json(name, outcomes, environment))
+                write_json(folder / f"{_stem(name, options)}.json", as_json(name, outcomes, environment))
     environment |= {"load_after": load(), "versions": versions, "seconds": round(time.perf_counter() - start)}
-    _report(_stem(name, options), outcomes, as_json(name, outcomes, environment), options)
+    _report(folder / _stem(name, options), outcomes, as_json(name, outcomes, environment), options)
     return int(any(_is_wrong(outcome) for outcome in outcomes))
 
 
@@ -188,14 +194,19 @@ def _stem(name: str, options: argparse.Namespace) -> str:
     return "-".join(parts)
 
 
-def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], options: argparse.Namespace) -> None:
-    write_json(_RESULTS / f"{stem}.json", content)
+def _report(path: Path, outcomes: Sequence[Outcome], content: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write the files of a table and its chart, path without their suffixes, and show the table."""
+    stem = path.name
+    write_json(path.with_name(f"{stem}.json"), content)
     versions = ", ".join(f"{name} {found['version']}" for name, found in content["versions"].items())
+    limits = content["limits"]
     machine = f"{content['machine']['cpu']}; cores {content['cores']}; load {content['load_before'][:1]}"
+    if limits is not None:
+        machine += f"\n{limits['processor']}: {limits['flops'] / 1e9:.3g} GFLOP/s, {_copied(limits)}"
     if options.json:
         print(json.dumps(content, indent=1))
     else:
-        print_table(table_of(outcomes), f"{stem}: {versions}\n{machine}\n" + "; ".join(content["conditions"]))
+        print_table(table_of(outcomes, limits), f"{stem}: {versions}\n{machine}\n" + "; ".join(content["conditions"]))
         if options.neighbour:
             print_table(neighbour_table_of(outcomes), f"{stem}: time with a busy neighbour over time without")
         for line in failures_of(outcomes):
@@ -212,16 +223,23 @@ def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], opt
         if judged:
             print(f"goals reached: {sum(judged)} of {len(judged)}; {content['seconds']} s in all")
     written = [f"{stem}.json"]
-    title = f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}"
+    kind = "" if limits is None else f", {limits['processor']}"
+    title = f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}{kind}"
     try:
         if options.neighbour:
-            draw_neighbour_chart(_RESULTS / f"{stem}.png", outcomes, title, SLOWDOWN_GOAL)
+            draw_neighbour_chart(path.with_name(f"{stem}.png"), outcomes, title, SLOWDOWN_GOAL)
         else:
-            draw_chart(_RESULTS / f"{stem}.png", outcomes, title)
+            draw_chart(path.with_name(f"{stem}.png"), outcomes, title)
         written.append(f"{stem}.png")
     except ImportError:
         print("no chart: matplotlib is not installed (pip install matplotlib)", file=sys.stderr)
-    print(f"written: {', '.join(str(_RESULTS / file) for file in written)}", file=sys.stderr)
+    print(f"written: {', '.join(str(path.with_name(file)) for file in written)}", file=sys.stderr)
+
+
+def _copied(limits: dict[str, Any]) -> str:
+    """How fast arrays are copied, in words."""
+    rates = ", ".join(f"{int(size) / (1 << 20):g} MB: {rate / 1e9:.3g}" for size, rate in limits["bytes"].items())
+    return f"GB/s in copies of arrays of {rates}"
 
 
 def _is_wrong(outcome: Outcome) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness.limits import shortest_time
 from harness.rounds import Comparison, Outcome
 
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "MB": 1e6}
@@ -19,13 +20,26 @@ SLOWDOWN_GOAL = 2.5
 Table = list[tuple[str, ...]]
 
 
-def table_of(outcomes: Sequence[Outcome]) -> Table:
+def table_of(outcomes: Sequence[Outcome], limits: Mapping[str, Any] | None = None) -> Table:
     """The heading and one line per row: each library's figure, the best peer, our ratio to it, goal, agreement.
 
+    limits: of the machine, as `harness.limits` measures them; then also the share of them that we reach.
     Columns that say nothing in any row are left out.
     """
     libraries = _libraries(outcomes)
-    heading = ("row", "unit", *libraries, "best peer", "ratio", "range", "goal", "reached", "results", "how")
+    heading = (
+        "row",
+        "unit",
+        *libraries,
+        "best peer",
+        "ratio",
+        "range",
+        "goal",
+        "reached",
+        "of limit",
+        "results",
+        "how",
+    )
     lines = []
     for outcome in outcomes:
         row = outcome.row
@@ -39,12 +53,21 @@ def table_of(outcomes: Sequence[Outcome]) -> Table:
                 *compared,
                 _goal(outcome),
                 {None: "", True: "yes", False: "NO"}[outcome.is_reached()],
+                "" if limits is None or (share := limit_share(outcome, limits)) is None else f"{share:.0%}",
                 _agreement(outcome),
                 outcome.notes.get(row.libraries[0], ""),
             )
         )
     used = [i for i in range(len(heading)) if any(line[i] for line in lines)]
     return [tuple(line[i] for i in used) for line in (heading, *lines)]
+
+
+def limit_share(outcome: Outcome, limits: Mapping[str, Any]) -> float | None:
+    """The shortest time that the machine allows for a row's work over our time; None where either is not known."""
+    ours = outcome.row.libraries[0]
+    if outcome.row.work is None or ours not in outcome.figures:
+        return None
+    return shortest_time(outcome.row.work, limits) / outcome.median(ours)
 
 
 def neighbour_table_of(outcomes: Sequence[Outcome]) -> Table:
@@ -145,14 +168,18 @@ def lost_rows(outcomes: Sequence[Outcome]) -> list[str]:
 
 def as_json(name: str, outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that was measured, figures in seconds (or bytes) per operation, and under which conditions."""
-    return {"benchmark": name, **environment, "rows": [_row_as_json(outcome) for outcome in outcomes]}
+    return {
+        "benchmark": name,
+        **environment,
+        "rows": [_row_as_json(outcome, environment.get("limits")) for outcome in outcomes],
+    }
 
 
-def _row_as_json(outcome: Outcome) -> dict[str, Any]:
+def _row_as_json(outcome: Outcome, limits: Mapping[str, Any] | None) -> dict[str, Any]:
     row = asdict(outcome.row)
     quantity = "bytes" if outcome.row.unit == "MB" else "seconds"
     found = {
-        **{key: row[key] for key in ("name", "unit", "of", "tolerance", "goal")},
+        **{key: row[key] for key in ("name", "unit", "of", "tolerance", "goal", "work")},
         quantity: {library: outcome.median(library) for library in outcome.figures},
         f"{quantity}_by_round": outcome.figures,
         "notes": {library: note for library, note in outcome.notes.items() if note},
@@ -161,6 +188,7 @@ def _row_as_json(outcome: Outcome) -> dict[str, Any]:
         "best_peer": outcome.best_peer(),
         "goal_peer": outcome.goal_peer(),
         "goal_reached": outcome.is_reached(),
+        "limit_share": None if limits is None else limit_share(outcome, limits),
     }
     if outcome.busy:
         found[f"{quantity}_by_round_with_neighbour"] = outcome.busy
