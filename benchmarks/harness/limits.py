@@ -25,7 +25,7 @@ _COPIED_BYTES = (64 << 10, 1 << 20, 8 << 20, 128 << 20)
 # Chains of additions and multiplications that do not wait for each other: processors finish one in four cycles and
 # begin two in each, and have at least 16 registers.
 _CHAINS = 12
-_TURNS = 20_000
+_TURNS = 1_000_000
 _OPERATIONS = 2  # of a multiplication and an addition in one instruction
 
 _REPEATS = 15

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, packed_bytes
+from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS, packed_bytes
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
 
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -28,7 +28,9 @@ def packed_once(b, transposed):
     return packed
 
 
-@pytest.mark.parametrize("m, k, n", [(1, 5, 3), (4, 384, 96), (20, 17, 40), (32, 100, 70), (37, 1, 33)])
+@pytest.mark.parametrize(
+    "m, k, n", [(1, 5, 3), (4, 384, 96), (8, 9, 35), (16, 7, 20), (20, 17, 40), (32, 100, 70), (37, 1, 33)]
+)
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_packed_matrix_is_multiplied_many_times(m, k, n, transposed, dtype):
@@ -42,3 +44,22 @@ def test_a_packed_matrix_is_multiplied_many_times(m, k, n, transposed, dtype):
         # k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column: Y += A B
         call(MULTIPLY_ROWS[dtype], k, m, n, a, k, packed, columns, columns * k, y, n, y, n, 1, 0, 0, 1)
         np.testing.assert_allclose(y, expected, rtol=100 * step, atol=30 * step * k)
+
+
+@pytest.mark.parametrize("k, n", [(1, 1), (0, 70), (40, 128), (33, 300)])
+@pytest.mark.parametrize("m", range(1, FEW_ROWS + 1))
+@pytest.mark.parametrize("is_back", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_are_what_many_rows_are_to_the_last_bit(m, k, n, is_back, dtype):
+    rng = np.random.default_rng(k + n)
+    a, b = rng.standard_normal((m, k + 3), dtype), rng.standard_normal((k, n), dtype)
+    packed, columns = packed_once(b, False), lanes_of(dtype).columns
+    added = [rng.standard_normal((m, n), dtype), rng.standard_normal((1, n), dtype), np.zeros((1, columns), dtype)]
+    for s, s_row, s_column in zip(added, (n, 0, 0), (1, 1, 0), strict=True):
+        one, other = (np.full((m + 1, n), 7, dtype) for _ in range(2))
+        words = k, m, n, a, k + 3, packed, columns, columns * k
+        call(MULTIPLY_ROWS[dtype], *words, one, n, s, s_row, s_column, 0, 0, 1)
+        call(MULTIPLY_FEW[dtype], *words, other, n, s, s_row, s_column, 0, 0, 1, is_back)
+        np.testing.assert_array_equal(other, one)
+        np.testing.assert_allclose(one[:m], a[:, :k].astype("d") @ b + (s if s_column else 0), rtol=1e-4, atol=1e-4)
+        assert (other[m] == 7).all()

@@ -6,8 +6,9 @@ import pytest
 from atled.ops.spec import SPECS
 from atled_cpu_numba.kernels.recurrent import sequences as recurrent
 
-# T, B, I, H: sums longer than a packed part, more rows than are packed at a time, batches for more than one share.
-SIZES = [(1, 1, 1, 1), (2, 3, 5, 70), (13, 33, 300, 20), (3, 20, 40, 33)]
+# T, B, I, H: one sequence and two, sums longer than a packed part, more rows than are packed at a time, batches for
+# more than one share.
+SIZES = [(1, 1, 1, 1), (3, 1, 3, 40), (2, 2, 3, 70), (2, 3, 5, 70), (13, 33, 300, 20), (3, 20, 40, 33)]
 CELLS = [("LSTM", {}), ("GRU", {}), ("RNN", {"nonlinearity": "tanh"}), ("RNN", {"nonlinearity": "relu"})]
 
 

@@ -31,7 +31,7 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
 from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
 from atled_cpu_numba.kernels.products.packed_columns import columns_in_panels
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Across, Rows
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
@@ -45,8 +45,6 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
-# Of B in panels: where an earlier run packed it, it comes from memory. So many rows are asked for before they are read.
-_ROWS_AHEAD = 24
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
 # Cautious rates of one core, for the number of shares.
@@ -212,7 +210,7 @@ def _build(dtype: str) -> Callable[..., int]:
                                 panel = columns_at_once * kc
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, columns_at_once, panel
                                 q[Rows.copy] = 0
-                            ahead = _ROWS_AHEAD * columns_at_once if w[Block.panels] != 0 else columns_at_once
+                            ahead = ROWS_AHEAD * columns_at_once if w[Block.panels] != 0 else columns_at_once
                             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1

@@ -14,7 +14,9 @@ from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
 PACK_SLACK = 64
-BLOCK_WORDS = 16  # room that a caller reserves for the block of any piece
+BLOCK_WORDS = (
+    24  # room that a caller reserves for the block of any piece: what follows it begins with a line of the cache
+)
 NARROW_ROWS = 8
 _PANEL_GROUP = 16
 

@@ -14,14 +14,23 @@ from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
+# Of B in panels: where an earlier run packed it, it comes from memory. So many rows are asked for before they are read.
+ROWS_AHEAD = 24
+FEW_ROWS = 2
+_ONE_ROW_PANELS, _TWO_ROWS_PANELS = 4, 2
+
 
 @layout
 class Rows:
-    """What MULTIPLY_ROWS and MULTIPLY_STREAM read.
+    """What MULTIPLY_ROWS, MULTIPLY_FEW and MULTIPLY_STREAM read.
 
     B is stored by rows. With an address `copy` it is in place: the first rows of a panel are multiplied while the panel
     is copied, the others from the copy. With copy 0, B is packed in panels (see `panels`); so weights are packed once
     by PACK, to `packed_bytes` bytes, and multiplied many times.
+
+    MULTIPLY_FEW is for at most FEW_ROWS rows of A, stored by rows, and B in panels: it reads several of them at once.
+    Where B is larger than a cache and is multiplied again, every second time it is to begin with the last panels, which
+    are still there.
 
     MULTIPLY_STREAM is for a large C and short sums: it reads B in place without `copy` and `ahead`, and writes C past
     the caches if its rows are aligned to vectors; n must be a multiple of `Lanes.columns`.
@@ -43,6 +52,7 @@ class Rows:
     copy: int  # address of k * `Lanes.columns` elements for a panel, or 0
     ahead: int  # how many elements behind B are prefetched, where it is not read the second time
     a_column: int
+    is_back: int  # of MULTIPLY_FEW: 1 to begin with the last panels
 
 
 @layout
@@ -132,8 +142,10 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                         (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m, left, copy, ahead, down)
                     )
                 b_at, b_row = copy, vector if left <= vector else columns
-            for i in range(first, m, rows):
-                rest = min(rows, m - i)
+            i = first
+            while i < m:
+                # Two tiles of two thirds rather than a full one and a third: so few sums wait for each other.
+                rest = two_thirds if rows < m - i <= rows + third else min(rows, m - i)
                 a_at = a + element * i * a_row
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
                 wanted = ahead if copy == 0 and i == 0 else 0
@@ -153,6 +165,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     plain_third(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
+                i += rest
         return 0
 
     return multiply_rows
@@ -230,6 +243,41 @@ def _build_across(dtype: str) -> Callable[..., int]:
     return multiply_across
 
 
+def _build_few(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.products.tiles import make_few_rows_tile, make_row_tile
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    lanes, element = lanes_of(dtype), SIZES[dtype]
+    columns, vectors = lanes.columns, lanes.columns // lanes.vector
+    # As many sums as hide the time that an addition takes, in half of the registers of AVX2.
+    one_row, two_rows = make_few_rows_tile(1, _ONE_ROW_PANELS, dtype), make_few_rows_tile(2, _TWO_ROWS_PANELS, dtype)
+    one_panel = make_row_tile(FEW_ROWS, vectors, dtype)
+
+    @kernel
+    def multiply_few(block, part, parts):
+        w = words(block)
+        k, m, n, a, a_row = w[Rows.k], w[Rows.m], w[Rows.n], w[Rows.a], w[Rows.a_row]
+        b, b_panel, c, c_row = w[Rows.b], w[Rows.b_panel], w[Rows.c], w[Rows.c_row]
+        s, s_row, s_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column]
+        group = (_ONE_ROW_PANELS if m == 1 else _TWO_ROWS_PANELS) * columns
+        whole = n // group
+        for number in range(whole):
+            j = (whole - 1 - number if w[Rows.is_back] != 0 else number) * group
+            b_at, c_at, s_at = b + element * (j // columns) * b_panel, c + element * j, s + element * j * s_column
+            if m == 1:
+                one_row((k, a, a_row, b_at, b_panel, c_at, c_row, s_at, s_row, columns * s_column, 1))
+            else:
+                two_rows((k, a, a_row, b_at, b_panel, c_at, c_row, s_at, s_row, columns * s_column, m))
+        for j in range(whole * group, n, columns):
+            b_at, c_at, s_at = b + element * (j // columns) * b_panel, c + element * j, s + element * j * s_column
+            one_panel((k, a, a_row, 1, b_at, columns, c_at, c_row, s_at, s_row, m, n - j, 0, 0, 0))
+        return 0
+
+    return multiply_few
+
+
 MULTIPLY_ROWS = kernels_by_dtype("multiply_rows", _build_rows)
 MULTIPLY_STREAM = kernels_by_dtype("multiply_stream", _build_stream)
 MULTIPLY_ACROSS = kernels_by_dtype("multiply_across", _build_across)
+MULTIPLY_FEW = kernels_by_dtype("multiply_few", _build_few)

@@ -16,6 +16,8 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, 
 
 _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
+# Few rows of A take panels of B as quickly as they come: so many rows of each are asked for before they are read.
+_FEW_ROWS_AHEAD = 16
 
 
 def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
@@ -93,6 +95,51 @@ def make_row_tile(
             _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
+
+
+def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
+    """An intrinsic that computes `rows` rows of C = A B + S for some panels of B at once, sums over k in order.
+
+    tile((k, a, a_row, b, b_panel, c, c_row, s, s_row, s_panel, m)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[r * a_row + i].
+    b: B[i, j] of panel p at b[p * b_panel + i * `Lanes.columns` + j].
+    c: C[r, j] at c[r * c_row + j], `panels` whole panels side by side.
+    s: S[r, j] of panel p at s[r * s_row + p * s_panel + j].
+    m: rows of the tile: 1 <= m <= rows.
+    """
+    lanes = lanes_of(dtype)
+    vectors = lanes.columns // lanes.vector
+
+    def generate(w, k, a, a_row, b, b_panel, c, c_row, s, s_row, s_panel, m):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        starts = _row_starts(w, a, a_row, m, rows)
+        count = panels * vectors
+        places = [w.at(b, builder.mul(b_panel, w.number(p))) for p in range(panels)]
+        with w.counted(k, [w.zeros] * (rows * count) + places) as (i, phis, following):
+            b_now = [w.opaque(place) for place in phis[-panels:]]
+            for place in b_now:
+                for j in range(vectors):
+                    w.prefetch(w.at(place, _FEW_ROWS_AHEAD * lanes.columns + j * w.width))
+            values = [w.splat(w.load_one(w.at(start, i))) for start in starts]
+            for r in range(rows):
+                for v in range(count):
+                    loaded = w.load(w.at(b_now[v // vectors], v % vectors * w.width))
+                    following.append(w.multiply_add(values[r], loaded, phis[r * count + v]))
+            following += [w.at(place, lanes.columns) for place in b_now]
+        for r in range(rows):
+            with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
+                c_at = w.at(c, builder.mul(c_row, w.number(r)))
+                s_at = w.at(s, builder.mul(s_row, w.number(r)))
+                for v in range(count):
+                    panel = builder.mul(s_panel, w.number(v // vectors))
+                    added = w.load(w.at(w.at(s_at, panel), v % vectors * w.width))
+                    w.store(builder.fadd(following[r * count + v], added), w.at(c_at, v * w.width))
+
+    return vector_intrinsic(
+        "few_rows_tile", 11, generate, "Few rows of a product by panels; see make_few_rows_tile.", dtype
+    )
 
 
 def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:

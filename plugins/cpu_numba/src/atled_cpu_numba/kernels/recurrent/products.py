@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from atled_cpu_numba.codegen import call3, words
 from atled_cpu_numba.kernels.products.panels import Pack
-from atled_cpu_numba.kernels.products.row_products import Rows
+from atled_cpu_numba.kernels.products.row_products import ROWS_AHEAD, Rows
 from atled_cpu_numba.kernels.recurrent.sequences import K_STEP, ROW_STEP
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.options import Real, piece
@@ -29,6 +29,7 @@ class Pieces(NamedTuple):
 def pieces_of(dtype: str) -> Pieces:
     """Those of "float32" or "float64"."""
     columns, element, floats = lanes_of(dtype).columns, SIZES[dtype], Real(dtype).pointer
+    ahead = ROWS_AHEAD * columns
 
     @piece
     def padded(n):
@@ -47,8 +48,11 @@ def pieces_of(dtype: str) -> Pieces:
             call3(pack, inner, 0, 1)
 
     @piece
-    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column):
-        """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS."""
+    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column, is_back):
+        """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS.
+
+        is_back: by MULTIPLY_FEW, begin with the last panels of B.
+        """
         q = words(inner)
         for row_part in range((m + ROW_STEP - 1) // ROW_STEP):
             i = row_part * ROW_STEP
@@ -65,7 +69,8 @@ def pieces_of(dtype: str) -> Pieces:
                     a_row,
                 )
                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b + element * padded(n) * k0, columns, columns * kc
-                q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, 0, 1
+                q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, ahead, 1
+                q[Rows.is_back] = is_back
                 if k0 > 0:
                     q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, c_row, 1
                 else:

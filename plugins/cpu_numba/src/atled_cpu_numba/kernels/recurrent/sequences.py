@@ -12,7 +12,7 @@ from typing import NamedTuple
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
+from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS
 from atled_cpu_numba.kernels.recurrent.packed_weights import weight_packed
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
@@ -40,6 +40,7 @@ class Forward:
 
     pack: int  # address of PACK
     multiply: int  # address of MULTIPLY_ROWS
+    multiply_step: int  # address of the same or, for few sequences, of MULTIPLY_FEW
     steps: int
     batch: int
     depth: int  # of x
@@ -65,7 +66,7 @@ class Backward:
     """What the kernels of the gradients read."""
 
     pack: int  # address of PACK
-    multiply: int  # address of MULTIPLY_ROWS
+    multiply_step: int  # address of MULTIPLY_ROWS or, for few sequences, of MULTIPLY_FEW
     steps: int
     batch: int
     depth: int  # of x
@@ -105,6 +106,7 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
     def sequence(block, part, parts):
         w = words(block)
         pack, multiply, steps, batch = w[Forward.pack], w[Forward.multiply], w[Forward.steps], w[Forward.batch]
+        multiply_step = w[Forward.multiply_step]
         depth, size, reverse = w[Forward.depth], w[Forward.size], w[Forward.reverse]
         weight, bias, y, cells = w[Forward.weight], w[Forward.bias], w[Forward.y], w[Forward.cells]
         gates = w[Forward.gates] if saved else y  # nothing but its output is kept of a cell that has no gates
@@ -133,7 +135,7 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
             at = group * batch + first
             product(
                 multiply, inner, w[Forward.x] + element * at * depth, depth, rows, depth, maps * size, packed_x,
-                gates + element * at * width * size, width * size, s, 0, s_column,
+                gates + element * at * width * size, width * size, s, 0, s_column, 0,
             )  # fmt: skip
         rows = after - first
         before_h, before_c = w[Forward.h] + element * first * size, w[Forward.c] + element * first * size
@@ -142,13 +144,14 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
             at = t * batch + first
             maps_at = gates + element * at * width * size
             product(
-                multiply, inner, before_h, size, rows, size, joined * size, packed_h,
-                maps_at, width * size, maps_at, width * size, 1,
+                multiply_step, inner, before_h, size, rows, size, joined * size, packed_h,
+                maps_at, width * size, maps_at, width * size, 1, number & 1,
             )  # fmt: skip
             if separate > 0:
                 product(
-                    multiply, inner, before_h, size, rows, size, separate * size, packed_new,
+                    multiply_step, inner, before_h, size, rows, size, separate * size, packed_new,
                     maps_at + element * maps * size, width * size, s + element * maps * size * s_column, 0, s_column,
+                    number & 1,
                 )  # fmt: skip
             y_at, cells_at = y + element * at * size, cells + element * at * size
             for r in range(rows):
@@ -186,7 +189,8 @@ def _build_backward(dtype: str, name: str) -> Callable[..., int]:
     @kernel
     def sequence_grad(block, part, parts):
         w = words(block)
-        pack, multiply, steps, batch = w[Backward.pack], w[Backward.multiply], w[Backward.steps], w[Backward.batch]
+        pack, multiply, steps = w[Backward.pack], w[Backward.multiply_step], w[Backward.steps]
+        batch = w[Backward.batch]
         depth, size, reverse = w[Backward.depth], w[Backward.size], w[Backward.reverse]
         gates, cells, gy = w[Backward.gates], w[Backward.cells], w[Backward.gy]
         gh, gc, y = w[Backward.gh], w[Backward.gc], w[Backward.y]
@@ -233,7 +237,7 @@ def _build_backward(dtype: str, name: str) -> Callable[..., int]:
             s, s_row, s_column = (gh, size, 1) if carries else (zeros, 0, 0)
             product(
                 multiply, inner, of_h + element * at * maps * size, maps * size, rows, maps * size, size,
-                packed_w, gh, size, s, s_row, s_column,
+                packed_w, gh, size, s, s_row, s_column, number & 1,
             )  # fmt: skip
         return 0
 
@@ -328,7 +332,7 @@ def prepare(call: Call) -> Prepared:
     words = filled(
         family.block,
         pack=PACK[dtype].address(),
-        multiply=MULTIPLY_ROWS[dtype].address(),
+        multiply_step=(MULTIPLY_FEW if batch <= FEW_ROWS else MULTIPLY_ROWS)[dtype].address(),
         steps=steps,
         batch=batch,
         depth=depth,
@@ -338,6 +342,7 @@ def prepare(call: Call) -> Prepared:
     )
     packs = []
     if forward:
+        words[Forward.multiply] = MULTIPLY_ROWS[dtype].address()
         operand, sizes = family.inputs.index("weight"), {"depth": depth, "size": size}
         packs.append(weight_packed(Forward.packed, operand, dtype, maps=family.maps, separate=family.separate, **sizes))
     given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
