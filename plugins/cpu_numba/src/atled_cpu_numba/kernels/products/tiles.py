@@ -11,11 +11,12 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
 
 _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
+_MASKED_BYTES = 64  # of a vector under AVX-512
 # Few rows of A take panels of B as quickly as they come: so many rows of each are asked for before they are read.
 _FEW_ROWS_AHEAD = 16
 
@@ -64,21 +65,27 @@ def make_row_tile(
     With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
     """
     width = vectors * lanes_of(dtype).vector
+    # Processors with AVX-512 have registers for masks; elsewhere these would take those of the sums.
+    masked = copies and lanes_of(dtype).vector * SIZES[dtype] == _MASKED_BYTES
 
     def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead):
         builder = w.builder
         a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
         starts = _row_starts(w, a, a_row, m, rows)
         masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
+        if copies and not masked:
+            # The last columns first go to the copy, which then is copied to itself.
+            whole = builder.icmp_signed(">=", n, w.number(width))
+            _copy_first_columns(w, builder.select(whole, w.number(0), k), b, b_step, copy, masks)
+            b, b_step = builder.select(whole, b, copy), builder.select(whole, b_step, w.number(width))
         places = [w.number(0), b, copy, w.at(a, a_ahead)]
         with w.counted(k, [w.zeros] * (rows * vectors) + places) as (_, phis, following):
             at, b_now, copy_now, a_next = phis[-4], w.opaque(phis[-3]), phis[-2], phis[-1]
+            places = [w.at(b_now, j * w.width) for j in range(vectors)]
+            b_vectors = [w.load_masked(place, masks[j]) if masked else w.load(place) for j, place in enumerate(places)]
             if copies:
-                b_vectors = [w.load_masked(w.at(b_now, j * w.width), masks[j]) for j in range(vectors)]
                 for j in range(vectors):
                     w.store(b_vectors[j], w.at(copy_now, j * w.width))
-            else:
-                b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]
             if not streams:
                 w.prefetch(a_next)
                 for j in range(vectors):
@@ -95,6 +102,14 @@ def make_row_tile(
             _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
+
+
+def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks: list[Any]) -> None:
+    """Copy the columns of `masks` of k rows of B, `b_step` apart, to a panel of as many vectors; 0 in the others."""
+    with w.counted(k, [b, copy]) as (_, phis, following):
+        for j, mask in enumerate(masks):
+            w.store(w.load_masked(w.at(phis[0], j * w.width), mask), w.at(phis[1], j * w.width))
+        following += [w.at(phis[0], b_step), w.at(phis[1], len(masks) * w.width)]
 
 
 def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
