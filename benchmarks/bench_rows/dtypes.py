@@ -11,7 +11,7 @@ import numpy as np
 from bench_rows.recorded import recorded
 from harness.case import Case
 
-_TORCH = {"double": "float64", "half": "float16", "bf16": "bfloat16"}
+_DTYPES = {"double": "float64", "half": "float16", "bf16": "bfloat16"}
 
 
 class _Layer(NamedTuple):
@@ -50,12 +50,15 @@ def layer(library: str, name: str, config: str) -> Case:
     found = LAYERS[name]
     arrays = [rng.standard_normal(shape).astype("f") / max(1, len(shape) // 2) for shape in found.shapes]
     if library == "torch":
-        return _in_torch(found, arrays, _TORCH[config])
+        return _in_torch(found, arrays, _DTYPES[config])
     api = recorded(library)
     api.nn.set_auto_forward(True)
     api.nn.set_default_context(api.nn.Context([f"cpu:{'float' if library == 'atled-float' else config}"]))
-    inputs = [api.nn.NdArray.from_numpy_array(array) for array in arrays]
-    inputs = [api.F.identity(array) for array in inputs]  # in the dtype of the Context
+    dtype = "float32" if library == "atled-float" else _DTYPES[config]
+    if dtype == "bfloat16":
+        dtype = importlib.import_module("ml_dtypes").bfloat16
+    # In the dtype of the Context: an array of another one would be cast in each run.
+    inputs = [api.nn.NdArray.from_numpy_array(array.astype(dtype)) for array in arrays]
 
     def run() -> Any:
         return found.atled(api.F, *inputs)

@@ -21,6 +21,7 @@ from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
 from atled.ops.formula_llvm_angles import LARGE_ANGLES, LARGEST_SMALL_ANGLE, SMALL_ANGLES
 from atled.ops.formula_llvm_circular import CIRCULAR
+from atled.ops.formula_llvm_double import DOUBLE_FUNCTIONS
 from atled.ops.formula_llvm_math import (
     DOUBLE,
     FLOAT,
@@ -43,6 +44,7 @@ _TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOU
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "neg": "neg", "where": "select"}  # methods of Real
+_ONCE = {"sigmoid": DOUBLE_FUNCTIONS["sigmoid"]}  # of attributes alone: the others are in the C library
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
 _CHUNK = 1024  # elements among which one large angle is enough for the slower code; they stay in the nearest cache
@@ -126,7 +128,7 @@ class _Writer:
         self.types = _TYPES if half_instructions else {**_TYPES, "float16": "i16"}
         self.inputs = frozenset(program.inputs)
         self.is_whole = layout.compute in WHOLE_TYPES
-        own = WRITTEN if layout.compute == "float32" else frozenset()
+        own = frozenset() if self.is_whole else WRITTEN
         given = [without_rounding(item) for item in program.expressions] if self.is_whole else program.expressions
         self.expressions = [expand(expression, _EXPANDED - own) for expression in given]
         self.nodes = postorder(self.expressions)
@@ -252,7 +254,7 @@ class _Writer:
         self.uniform.update(zip(map(name_node, attributes), values, strict=True))
         for node in self.nodes:
             if self.is_uniform(node):
-                self.uniform[node] = self.compute(self.wide, node, self.uniform_value, {})
+                self.uniform[node] = self.compute(self.wide, node, self.uniform_value, _ONCE)
 
     def is_uniform(self, expr: Expr) -> bool:
         # Of integers nothing is computed in float64, attributes are converted one by one.
@@ -480,6 +482,8 @@ class _Writer:
             self.values[node] = self.load(i, self.element(i, pointers[i], index), ", !llvm.access.group !0")
 
     def compute_all(self, nodes: Sequence[Apply], functions: Mapping[str, Callable[[Real, str], str]]) -> None:
+        if self.real.type == DOUBLE:
+            functions = DOUBLE_FUNCTIONS
         for node in nodes:
             if not self.is_uniform(node):
                 self.values[node] = self.compute(self.real, node, self.real_value, functions)
@@ -514,7 +518,7 @@ class _Writer:
         if isinstance(real, Whole):
             assert node.op == "abs", f"{node.op} of integers"
             return real.abs(*args)
-        if real.type == FLOAT and node.op in functions:
+        if node.op in functions:
             return functions[node.op](real, *args)
         return call_function(real, node.op, args)
 

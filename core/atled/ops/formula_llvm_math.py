@@ -2,7 +2,7 @@
 
 No branches and no library calls in the float32 functions (exp, exp2, expm1, log, log2, log1p, tanh, pow; those of
 angles are in `formula_llvm_angles` and `formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals
-right. float64 calls the C library.
+right. float64: `formula_llvm_double`, else the C library.
 
 Floating-point flags: `contract` only. Reciprocals (`arcp`) would turn x / y into NaN or infinity where 1 / y overflows,
 `nnan` and `ninf` would drop the special cases, and the correction terms below must not be reassociated.
@@ -326,7 +326,7 @@ def _log_sum(r: Real, t: str, k: str) -> str:
     return r.add(r.add(t, result), r.mul(k, r.literal(LN2_HIGH)))
 
 
-def _log_edges(r: Real, x: str, result: str) -> str:
+def log_edges(r: Real, x: str, result: str) -> str:
     """`result`, but log(x) for x that is not positive and finite."""
     result = r.select(r.compare("olt", x, r.literal(math.inf)), result, x)
     result = r.select(r.compare("oeq", x, r.literal(0.0)), r.literal(-math.inf), result)
@@ -343,7 +343,7 @@ def _exponent_of_any(r: Real, x: str) -> tuple[str, str]:
 
 def _log(r: Real, x: str) -> str:
     k, mantissa = _exponent_of_any(r, x)
-    return _log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
+    return log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
 def _log2(r: Real, x: str) -> str:
@@ -353,7 +353,7 @@ def _log2(r: Real, x: str) -> str:
     # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
     fraction = r.literal(LOG2E - 1.0)
     low = r.add(r.add(r.mul(t, fraction), r.mul(rest, fraction)), rest)
-    return _log_edges(r, x, r.add(r.add(t, low), k))
+    return log_edges(r, x, r.add(r.add(t, low), k))
 
 
 def _log1p(r: Real, x: str) -> str:
@@ -366,7 +366,7 @@ def _log1p(r: Real, x: str) -> str:
     bounded = r.code.let(f"select i1 {is_large}, i32 99, i32 {k}")
     scale = _power_of_two(r.code, r.code.let(f"sub i32 0, {bounded}"))
     t = r.add(r.sub(mantissa, one), r.mul(lost, scale))
-    return _log_edges(r, u, _log_sum(r, t, r.code.let(f"sitofp i32 {k} to float")))
+    return log_edges(r, u, _log_sum(r, t, r.code.let(f"sitofp i32 {k} to float")))
 
 
 # --- pow --------------------------------------------------------------------------------------------------------

@@ -111,6 +111,18 @@ def test_float32_functions_are_right_to_two_units_over_their_whole_range():
     check("log1p(x)", -log_range[log_range < 1], rtol=2.5e-7, atol=2e-45)
 
 
+def test_float64_exponentials_and_logarithms_are_right_over_their_whole_range():
+    log_range = np.concatenate([np.logspace(-323, 308, 20001), [5e-324, np.finfo(np.float64).max]])
+    both_signs = np.concatenate([-log_range, log_range, np.linspace(-760, 720, 20001), np.linspace(-2, 2, 20001)])
+    for text, rtol in (("exp(x)", 4.5e-16), ("expm1(x)", 9e-16), ("tanh(x)", 9e-16), ("sigmoid(x)", 9e-16)):
+        check(text, both_signs, rtol=rtol, atol=5e-324)
+    near_one = np.linspace(0.5, 2, 20001)
+    check("log(x)", np.concatenate([log_range, near_one]), rtol=4.5e-16)
+    check(
+        "log1p(x)", np.concatenate([log_range, -log_range[log_range < 1], near_one - 1.4999]), rtol=4.5e-16, atol=5e-324
+    )
+
+
 def test_circular_functions_are_right_to_two_units_over_their_whole_range():
     tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
     log_range = np.logspace(np.log10(float(tiny)), np.log10(float(huge)), 20001).astype(np.float32)
@@ -308,6 +320,13 @@ def test_attributes_keep_their_digits():
     assert (y == np.float32(1 - 0.999)).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_of_attributes_are_computed_once_in_float64(dtype):
+    program = Program((), ("a",), (("y", "sigmoid(a) + exp(a)"),))
+    (y,) = run(program, [np.empty(5, dtype)], (0.75,))
+    np.testing.assert_allclose(y, 1 / (1 + np.exp(-0.75)) + np.exp(0.75), rtol=np.finfo(dtype).eps)
+
+
 def test_constant_programs_fill():
     program = Program((), ("value",), (("y", "value"), ("z", "pi")))
     y, z = run(program, [np.empty((3, 5), np.float32), np.empty((3, 5), np.float16)], (2.5,))
@@ -374,6 +393,8 @@ def test_only_listed_library_functions_are_called():
     for _, program in formula.sample_programs():
         for dtype in ("float32", "float64"):
             text = write_llvm(program, Layout([dtype] * 3, dtype, 0, [1] * 3), "kernel")
+            once = Program((), program.inputs, program.outputs)  # of attributes: in float64, once per call
+            text += write_llvm(once, Layout([dtype], dtype, 0, [1]), "kernel")
             called |= set(re.findall(r"@([a-z]\w*)\(", text.replace("@kernel", ""))) - {"llvm"}
     assert called == set(LIBRARY)
 
@@ -396,6 +417,15 @@ def test_float32_kernels_are_vectorized_without_calls(text, rank, dtype):
     assembly = Kernel.of(program, Layout([dtype] * 3, "float32", rank, [1, 1, 1])).assembly
     packed = re.findall(r"\bv\w+p[sdh]\s.*[yz]mm", assembly)
     assert len(packed) > 3 and "call" not in assembly
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for the vector registers of x86")
+@pytest.mark.parametrize("text", ["tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)"])
+def test_float64_kernels_are_vectorized_without_calls(text):
+    if not llvm.get_host_cpu_features().get("avx2"):
+        pytest.skip("this processor has no AVX2")
+    assembly = Kernel.of(one_input(text), Layout(["float64"] * 2, "float64", 0, [1, 1])).assembly
+    assert len(re.findall(r"\bv\w+pd\s.*[yz]mm", assembly)) > 3 and "call" not in assembly
 
 
 def test_scalar_programs_vectorize_over_broadcast_inputs():

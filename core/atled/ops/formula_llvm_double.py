@@ -1,0 +1,142 @@
+"""LLVM IR of exponentials and logarithms for float64, without branches and calls, so that loops over it run in vectors.
+
+Within two units in the last place; expm1, tanh and sigmoid four, where terms cancel. NaN, infinity and denormals are
+right. Everything else of float64, and most that is computed once per call, is the C library's.
+
+The polynomials are fits of our own: the least maximal error of the function over the interval (Remez).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled.ops.formula_llvm_math import LOG2E, Code, Real, log_edges
+
+# ln 2 in two parts (Cephes, exp.c): 11 digits times the first are exact in float64.
+_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
+# Adding 1.5 * 2**52 rounds to an integer and leaves it in the low bits. Both ways: processors before AVX-512 have no
+# conversions between float64 and 64-bit integers in vectors.
+_ROUNDER = 1.5 * 2.0**52
+_ROUNDER_BITS = 0x4338000000000000
+# (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2: error 4e-18 of exp(r).
+_EXP = (
+    *(2.511788614426981e-08, 2.763130752112126e-07, 2.7557216223708027e-06, 2.4801489871010566e-05),
+    *(0.00019841269917466757, 0.001388888894707926, 0.008333333333307168, 0.0416666666665152),
+    *(0.166666666666667, 0.5),
+)
+# (log((1 + s) / (1 - s)) - 2 s) / s**3 in s**2, where the quotient lies between sqrt(1/2) and sqrt(2): error 3e-18.
+_LOG = (
+    *(0.1479591043251655, 0.15314054786864878, 0.18183564145458433, 0.22222198577043184),
+    *(0.28571428742344757, 0.3999999999941491, 0.6666666666666734),
+)
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_MIN_NORMAL = 2.0**-1022
+_TANH_END = 20.0  # from where on tanh rounds to 1
+
+
+def _reduce(r: Real, x: str) -> tuple[str, str]:
+    """(k, q) for x = k * ln 2 + r: k an i64, q = exp(r) - 1 to full relative accuracy."""
+    shifted = r.add(r.mul(x, r.literal(LOG2E)), r.literal(_ROUNDER))
+    count = r.sub(shifted, r.literal(_ROUNDER))
+    k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {_ROUNDER_BITS}")
+    rest = r.sub(r.sub(x, r.mul(count, r.literal(_LN2_HIGH))), r.mul(count, r.literal(_LN2_LOW)))
+    return k, r.add(r.mul(r.polynomial(rest, _EXP), r.mul(rest, rest)), rest)
+
+
+def _power_of_two(code: Code, k: str, bias: int = 1023) -> str:
+    """2 ** (k + bias - 1023) as a double, for an i64 k and a result that is normal or 0."""
+    exponent = code.let(f"shl i64 {code.let(f'add i64 {k}, {bias}')}, 52")
+    return code.let(f"bitcast i64 {exponent} to double")
+
+
+def _exp(r: Real, x: str) -> str:
+    # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product. Two powers, as
+    # 2 ** 1024 and 2 ** -1023 are not normal; the first is half of k, rounded by a shift of the unsigned k + 2048.
+    k, q = _reduce(r, r.clamp(x, -746.0, 710.0))
+    let = r.code.let
+    biased = let(f"add i64 {k}, 2048")
+    half = let(f"sub i64 {let(f'lshr i64 {biased}, 1')}, 1024")
+    power = _power_of_two(r.code, half)
+    return r.mul(r.add(power, r.mul(power, q)), _power_of_two(r.code, let(f"sub i64 {k}, {half}")))
+
+
+def _expm1(r: Real, x: str) -> str:
+    k, q = _reduce(r, r.clamp(x, -40.0, 710.0))
+    # With 2 ** (k - 1), doubled at the end: 2 ** 1024 would overflow before its time.
+    scale = _power_of_two(r.code, k, bias=1022)
+    result = r.add(r.mul(scale, q), r.sub(scale, r.literal(0.5)))
+    result = r.add(result, result)
+    # For k = 0 the result is q; going through q / 2 would lose the last bit of denormals.
+    return r.select(r.code.let(f"icmp eq i64 {k}, 0"), q, result)
+
+
+def _sigmoid(r: Real, x: str) -> str:
+    # 1 / (1 + exp(-x)) with both terms scaled down, so that exp(-x) stays finite where the result is denormal; beyond
+    # the limits the result is 0 or 1.
+    k, q = _reduce(r, r.neg(r.clamp(x, -746.0, 60.0)))
+    scale = _power_of_two(r.code, k, 1023 - 64)
+    one = r.literal(2.0**-64)
+    return r.div(one, r.add(r.add(scale, r.mul(scale, q)), one))
+
+
+def _tanh(r: Real, x: str) -> str:
+    """e / (e + 2) with e = exp(2 |x|) - 1, which loses no digits near 0."""
+    size = r.intrinsic("fabs", x)
+    size = r.select(r.compare("ogt", size, r.literal(_TANH_END)), r.literal(_TANH_END), size)
+    k, q = _reduce(r, r.add(size, size))
+    scale = _power_of_two(r.code, k)
+    e = r.add(r.mul(scale, q), r.sub(scale, r.literal(1.0)))
+    return r.intrinsic("copysign", r.div(e, r.add(e, r.literal(2.0))), x)
+
+
+def _exponent(r: Real, x: str) -> tuple[str, str]:
+    """(k, m) for x = m * 2 ** k with sqrt(1/2) <= m < sqrt(2), x positive and normal; k a double."""
+    let = r.code.let
+    bits = let(f"bitcast double {x} to i64")
+    # Biased by 1024, so that a shift of unsigned numbers will do.
+    biased = let(f"lshr i64 {let(f'add i64 {bits}, {(1024 << 52) - _SQRT_HALF_BITS}')}, 52")
+    shifted = let(f"bitcast i64 {let(f'add i64 {biased}, {_ROUNDER_BITS - 1024}')} to double")
+    power = let(f"shl i64 {let(f'sub i64 {biased}, 1024')}, 52")
+    mantissa = let(f"bitcast i64 {let(f'sub i64 {bits}, {power}')} to double")
+    return r.sub(shifted, r.literal(_ROUNDER)), mantissa
+
+
+def _log_sum(r: Real, t: str, k: str) -> str:
+    """log(1 + t) + k * ln 2, smallest terms first."""
+    s = r.div(t, r.add(t, r.literal(2.0)))
+    square = r.mul(s, s)
+    half = r.mul(r.mul(t, t), r.literal(0.5))
+    # log(1 + t) = t - t**2 / 2 + s (t**2 / 2 + series), in which only t and k ln 2 are large.
+    small = r.mul(s, r.add(half, r.mul(r.polynomial(square, _LOG), square)))
+    small = r.sub(r.add(small, r.mul(k, r.literal(_LN2_LOW))), half)
+    return r.add(r.mul(k, r.literal(_LN2_HIGH)), r.add(t, small))
+
+
+def _log(r: Real, x: str) -> str:
+    is_denormal = r.compare("olt", x, r.literal(_MIN_NORMAL))
+    k, mantissa = _exponent(r, r.select(is_denormal, r.mul(x, r.literal(2.0**52)), x))
+    k = r.add(k, r.select(is_denormal, r.literal(-52.0), r.literal(0.0)))
+    return log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
+
+
+def _log1p(r: Real, x: str) -> str:
+    one = r.literal(1.0)
+    u = r.add(x, one)
+    lost = r.sub(x, r.sub(u, one))  # what rounding 1 + x lost, exactly
+    # Where u is large nothing was lost that counts, and an infinite u would make it NaN.
+    lost = r.select(r.compare("olt", u, r.literal(2.0**60)), lost, r.literal(0.0))
+    k, mantissa = _exponent(r, u)
+    # log(u + lost) = log(u) + lost / u; there m = u / 2**k.
+    sum_ = _log_sum(r, r.sub(mantissa, one), k)
+    return log_edges(r, u, r.add(sum_, r.div(lost, u)))
+
+
+DOUBLE_FUNCTIONS: dict[str, Callable[[Real, str], str]] = {
+    "exp": _exp,
+    "expm1": _expm1,
+    "sigmoid": _sigmoid,
+    "tanh": _tanh,
+    "log": _log,
+    "log1p": _log1p,
+}
+"""The functions by their names in the formula language, on values of a `Real` of float64."""
