@@ -104,10 +104,11 @@ def _child(target: str, known: list[str] | None) -> Compiled:
 
 def _compiled(target: str, known: list[str] | None) -> tuple[dict[str, str], dict[str, str]]:
     """What this process says, for the processor that it pretends to have."""
-    from atled_cpu_numba import kernel_texts, processor
+    from atled_cpu_numba import kernel_texts, processor, shipped_objects
 
     # Before any kernel is imported.
-    processor.target = functools.cache(lambda: processor.Processor(target, ""))
+    chosen = shipped_objects.compiled_for(target)
+    processor.target = functools.cache(lambda: chosen)
     texts = kernel_texts.decode(kernel_texts.ARCHIVE.read_bytes()).texts
     kernels = {kernel.shipped_key(): kernel for kernel in _shipped_kernels()}
     missing = [] if known is None else sorted(kernels.keys() - set(known))
@@ -116,15 +117,11 @@ def _compiled(target: str, known: list[str] | None) -> tuple[dict[str, str], dic
 
 
 def _shipped_kernels() -> list[Any]:
-    """The kernels to compile: those that the type config `float` can need, the pool, and casts of labels.
-
-    Without Winograd's: LLVM makes their transforms a tenth faster where it knows the processor itself.
-    """
+    """The kernels to compile: those that the type config `float` can need, the pool, and casts of labels."""
     from atled_cpu_numba import pool, whole_numbers
     from atled_cpu_numba.catalogue import kernels_for
 
-    needed = [kernel for kernel in kernels_for("float") if "winograd" not in kernel.name]
-    return [*needed, pool.native_functions(), whole_numbers.kernel("float32")]
+    return [*kernels_for("float"), pool.native_functions(), whole_numbers.kernel("float32")]
 
 
 def _member(key: str, kernel: Any, texts: Any) -> bytes:

@@ -88,6 +88,21 @@ def test_a_processor_gets_what_it_can_execute(
     assert (shipped_objects.why_unused() == "") == (found is not None)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_objects_need_no_feature_that_their_target_lacks_and_miss_none(
+    monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    named, tuned = Processor(target, ""), shipped_objects.compiled_for(target)
+    for one, other in ((named, tuned), (tuned, named)):
+        monkeypatch.setattr(processor, "target", lambda one=one: one)
+        assert processor.includes(other), (one, other)
+
+
+def test_no_order_is_made_for_instructions_that_a_processor_lacks() -> None:
+    with pytest.raises(processor.SettingError, match=r"haswell lacks .*avx512f"):
+        processor.with_features_of("haswell", "x86-64-v4")
+
+
 def test_another_text_is_not_found(installed: Archive) -> None:
     other = IRKernel("seven", _IR.replace("7", "8"))
     assert not shipped_objects.has(other.shipped_key()) and shipped_objects.find(other.shipped_key()) is None

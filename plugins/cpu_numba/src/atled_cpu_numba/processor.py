@@ -82,6 +82,26 @@ def includes(other: Processor) -> bool:
 
 
 @functools.cache
+def with_features_of(paced: str, base: str) -> Processor:
+    """One for which LLVM chooses and orders instructions as for processor `paced`, among those that `base` has, too.
+
+    Raises SettingError for a `base` with features that `paced` lacks.
+    """
+    _, known, _ = _examined(Processor(base, ""))
+    has, may = (_features_of(Processor(name, ""), tuple(known)) for name in (paced, base))
+    if may - has:
+        raise SettingError(
+            four_parts(
+                f"code for {base} in the order that suits {paced}",
+                f"{paced} lacks {listing(sorted(may - has))}",
+                "an order is known for the instructions that a processor has",
+                "name a newer processor",
+            )
+        )
+    return Processor(paced, ",".join(f"-{name}" for name in sorted(has - may)))
+
+
+@functools.cache
 def missing_here(processor: Processor) -> tuple[str, ...]:
     """The features of `processor` that this machine lacks: code for it may end a process here."""
     if processor == host() or _is_inlined([(processor.name, processor.features)], host())[0]:
