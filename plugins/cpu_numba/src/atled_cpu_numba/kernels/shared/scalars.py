@@ -81,11 +81,16 @@ class _Writer:
 _LOG2_E = 1.4426950408889634
 _SHIFT_64 = 1.5 * 2.0**52
 # Two parts of log(2), of which n times the first is exact, and the terms of (exp(r) - 1 - r) / r^2 from the last on:
-# for float32 (Cephes, expf), and for float64 (log(2) by Cephes, exp; the series up to r^13, whose next term is 1e-17).
+# for float32 (Cephes, expf), and for float64 (log(2) by Cephes, exp; the terms a fit of our own, error 4e-18, with
+# two terms less than the series).
 _LOG_2_PARTS = ((0.693359375, -2.12194440e-4), (0.693145751953125, 1.42860682030941723212e-6))
 _EXP_TERMS = (
     (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
-    tuple(1 / math.factorial(k) for k in range(13, 1, -1)),
+    (
+        *(2.511788614426981e-08, 2.763130752112126e-07, 2.7557216223708027e-06, 2.4801489871010566e-05),
+        *(0.00019841269917466757, 0.001388888894707926, 0.008333333333307168, 0.0416666666665152),
+        *(0.166666666666667, 0.5),
+    ),
 )
 
 
