@@ -165,10 +165,11 @@ def test_texts_of_another_llvm_are_all_written(archive: Path, monkeypatch: pytes
 
 
 def test_type_configs_need_different_kernels() -> None:
-    names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "double")}
+    names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "bf16", "double")}
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
-    assert names["half"] == names["float"]
+    assert names["half"] - names["float"] == {"narrow_product_float16"} and names["float"] <= names["half"]
+    assert names["bf16"] - names["float"] == {"narrow_product_bfloat16"} and names["float"] <= names["bf16"]
     assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()} | {"small_product"}
 
 

@@ -19,6 +19,10 @@ def written_kernels() -> list[Kernel]:
 
 def kernels_for(type_config: str) -> list[Kernel | IRKernel]:
     """Those that a type config can need, written as LLVM IR or not; `half` and `bf16` compute in float32."""
-    dtype, other = ("float64", "float32") if type_config == "double" else ("float32", "float64")
-    needed: list[Kernel | IRKernel] = [kernel for kernel in written_kernels() if other not in kernel.parameters]
+    dtype = "float64" if type_config == "double" else "float32"
+    narrow = {"half": "float16", "bf16": "bfloat16"}.get(type_config)
+    others = {"float16", "bfloat16", "float32", "float64"} - {dtype, narrow}
+    needed: list[Kernel | IRKernel] = [
+        kernel for kernel in written_kernels() if others.isdisjoint(map(str, kernel.parameters))
+    ]
     return [*needed, SMALL_PRODUCT[dtype]]

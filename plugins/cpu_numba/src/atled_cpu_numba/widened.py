@@ -2,7 +2,7 @@
 
 Inputs are widened, and results rounded, once each, as a type config that computes in float32 has it. Where the kernel
 offers to have that done piece by piece (`Native.before`, `Native.after`), no row is needed for it: the piece is in the
-cache.
+cache. Products widen their panels themselves (`kernels.products.narrow_products`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from atled.plugin import (
 )
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import widened_units
+from atled_cpu_numba.kernels.products import narrow_products
 from atled_cpu_numba.kernels.shared.launch import in_lines
 from atled_cpu_numba.kernels.shared.layout import NO_WORD
 
@@ -68,6 +69,9 @@ def _wide(desc: ArrayDesc) -> ArrayDesc:
 
 def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
     """The kernel that `prepare_wide` gives for the call in float32, with the casts that it needs."""
+    in_panels = narrow_products.prepare(call)
+    if in_panels is not None:
+        return in_panels
     units = widened_units.units_of(wide(call))
     in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
     if in_chunks is not None:

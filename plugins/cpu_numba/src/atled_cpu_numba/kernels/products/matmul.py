@@ -301,7 +301,7 @@ ROWS_BY_COLUMNS = kernels_by_dtype("rows_by_columns", _build_rows_by_columns)
 ROW_BY_ROWS = kernels_by_dtype("row_by_rows", _build_row_by_rows)
 
 
-def _affine(call: Call) -> _Read | None:
+def _affine(call: Call) -> Read | None:
     x, weight = call.inputs[0], call.inputs[1]
     assert x is not None
     assert weight is not None
@@ -311,7 +311,7 @@ def _affine(call: Call) -> _Read | None:
     return None if has_bias and read is not None and read.is_transposed else read
 
 
-def _batch_matmul(call: Call) -> _Read | None:
+def _batch_matmul(call: Call) -> Read | None:
     a, b = call.inputs[0], call.inputs[1]
     assert a is not None
     assert b is not None
@@ -323,14 +323,14 @@ def _batch_matmul(call: Call) -> _Read | None:
     return _read(of_a, of_b, of_y)
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
     """A product as it is computed; is_transposed: of the two matrices transposed, in the other order."""
 
     product: Product
     is_transposed: bool
 
 
-def _read(a: Matrix | None, b: Matrix | None, y: Matrix | None) -> _Read | None:
+def _read(a: Matrix | None, b: Matrix | None, y: Matrix | None) -> Read | None:
     """The product whose rows are contiguous when they are written; None where there is none."""
     if a is None or b is None or y is None:
         return None
@@ -340,12 +340,17 @@ def _read(a: Matrix | None, b: Matrix | None, y: Matrix | None) -> _Read | None:
     if y.column != 1:
         return None
     items = a.item, b.item, y.item
-    return _Read(
+    return Read(
         Product(y.items, y.rows, a.columns, y.columns, a.row, a.column, b.row, b.column, *items, y.row), is_transposed
     )
 
 
 _PRODUCTS = {"Affine": _affine, "BatchMatmul": _batch_matmul}
+
+
+def product_of(call: Call) -> Read | None:
+    """The product that an Affine or BatchMatmul is; None where its matrices have no single strides."""
+    return _PRODUCTS[call.spec.name](call)
 
 
 def accepts(call: Call) -> bool | str:
@@ -359,7 +364,7 @@ def accepts(call: Call) -> bool | str:
         assert b is not None
         if math.prod(a.shape[:-2]) != math.prod(b.shape[:-2]):
             return f"takes batches of equal size, not {a.shape[:-2]} and {b.shape[:-2]}"
-    read = _PRODUCTS[call.spec.name](call)
+    read = product_of(call)
     if read is None:
         return "takes matrices with one stride for each axis; writes contiguous rows, or columns without a bias"
     if read.product.k == 0:
@@ -369,7 +374,7 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """Affine: x, weight, bias? -> y.  BatchMatmul: a, b -> y."""
-    read = _PRODUCTS[call.spec.name](call)
+    read = product_of(call)
     assert read is not None
     p, is_transposed = read
     dtype = call.outputs[0].dtype.name

@@ -1,0 +1,106 @@
+"""numba intrinsics that widen rows of float16 or bfloat16 to float32, and round them back.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Addresses are int64 in bytes, strides and counts are int64 in elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+
+_INT16, _INT32 = ir.IntType(16), ir.IntType(32)
+_FLOAT = ir.FloatType()
+_NARROW = {"float16": ir.HalfType(), "bfloat16": _INT16}
+_ROUND_DOWN = 0x7FFF  # added to the bits that are cut off: just less than half of the last one that stays
+_QUIET = 64  # in a NaN: its other digits may all be cut off
+
+
+def _kind(element: Any, lanes: int) -> Any:
+    return element if lanes == 1 else ir.VectorType(element, lanes)
+
+
+def _number(value: int, lanes: int) -> Any:
+    kind = _kind(_INT32, lanes)
+    return ir.Constant(kind, value if lanes == 1 else [value] * lanes)
+
+
+def _widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
+    builder = w.builder
+    if dtype == "float16":
+        return builder.fpext(value, _kind(_FLOAT, lanes))
+    bits = builder.shl(builder.zext(value, _kind(_INT32, lanes)), _number(16, lanes))
+    return builder.bitcast(bits, _kind(_FLOAT, lanes))
+
+
+def _rounded(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
+    """To nearest and even; bfloat16 by integer arithmetic, as the instruction for it takes denormals for zeros."""
+    builder = w.builder
+    if dtype == "float16":
+        return builder.fptrunc(value, _kind(ir.HalfType(), lanes))
+    bits = builder.bitcast(value, _kind(_INT32, lanes))
+    upper = builder.lshr(bits, _number(16, lanes))
+    added = builder.add(builder.and_(upper, _number(1, lanes)), _number(_ROUND_DOWN, lanes))
+    rounded = builder.lshr(builder.add(bits, added), _number(16, lanes))
+    quiet = builder.or_(upper, _number(_QUIET, lanes))
+    chosen = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
+    return builder.trunc(chosen, _kind(_INT16, lanes))
+
+
+def _make_rows(name: str, source: Any, target: Any, sizes: tuple[int, int], whole: int, convert: Any) -> Any:
+    """An intrinsic that converts rows; sizes: bytes of an element.  whole: the count that is quickest."""
+
+    def generate(w, source_at, source_row, target_at, target_row, rows, count):
+        builder = w.builder
+
+        def place(address, number, size):
+            return builder.add(address, builder.mul(number, w.number(size)))
+
+        def convert_part(x, y, at, lanes):
+            origin = builder.inttoptr(place(x, at, sizes[0]), _kind(source, lanes).as_pointer())
+            goal = builder.inttoptr(place(y, at, sizes[1]), _kind(target, lanes).as_pointer())
+            value = builder.load(origin, align=sizes[0], typ=_kind(source, lanes))
+            builder.store(convert(w, value, lanes), goal, align=sizes[1])
+
+        def over_rows(convert_row: Callable[[Any, Any], None]) -> None:
+            with w.counted(rows, [source_at, target_at]) as (_, (x, y), following):
+                convert_row(x, y)
+                following += [place(x, source_row, sizes[0]), place(y, target_row, sizes[1])]
+
+        def whole_row(x, y):
+            for at in range(0, whole, w.width):
+                convert_part(x, y, w.number(at), w.width)
+
+        def any_row(x, y):
+            vectors = builder.sdiv(count, w.number(w.width))
+            with w.counted(vectors, []) as (i, _, _following):
+                convert_part(x, y, builder.mul(i, w.number(w.width)), w.width)
+            done = builder.mul(vectors, w.number(w.width))
+            with w.counted(builder.sub(count, done), []) as (i, _, _following):
+                convert_part(x, y, builder.add(done, i), 1)
+
+        with builder.if_else(builder.icmp_signed("==", count, w.number(whole))) as (then, otherwise):
+            with then:
+                over_rows(whole_row)
+            with otherwise:
+                over_rows(any_row)
+
+    return vector_intrinsic(name, 6, generate, "Convert rows of floats; see make_widen_rows.")
+
+
+def make_widen_rows(dtype: str, whole: int) -> Any:
+    """An intrinsic widen_rows((source, source_row, target, target_row, rows, count)): float32 of narrow floats.
+
+    target[r * target_row + i] = source[r * source_row + i], r < rows, i < count.
+    dtype: "float16" or "bfloat16".  whole: the count for which it is quickest, a multiple of the vector width.
+    """
+    return _make_rows("widen_rows", _NARROW[dtype], _FLOAT, (2, 4), whole, lambda w, v, n: _widened(w, v, dtype, n))
+
+
+def make_narrow_rows(dtype: str, whole: int) -> Any:
+    """The same from float32 to narrow floats, rounded to nearest and even."""
+    return _make_rows("narrow_rows", _FLOAT, _NARROW[dtype], (4, 2), whole, lambda w, v, n: _rounded(w, v, dtype, n))
