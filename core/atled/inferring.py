@@ -106,7 +106,8 @@ class Inference:
             shape, or another one that the functions of the graph can be computed for, such as another batch size.
 
         Raises:
-            TypeError: the number of arrays is another, or a dtype does not fit.  ValueError: a shape does not.
+            TypeError: the number of arrays is another, an input is no array of numbers, or a dtype does not fit.
+            ValueError: a shape does not.
             What forward raises.
         """
         if len(arrays) != len(self._descs):
@@ -132,7 +133,17 @@ class Inference:
         desc = self._descs[number]
         if type(given) is not np.ndarray:
             has_dtype = hasattr(given, "dtype")
-            given = np.asarray(given) if has_dtype else np.asarray(given, desc.dtype)
+            try:
+                given = np.asarray(given) if has_dtype else np.asarray(given, desc.dtype)
+            except (TypeError, ValueError) as error:
+                raise TypeError(
+                    four_parts(
+                        f"inference with inputs[{number}] of type {type(given).__name__}",
+                        f"it does not become an array of {desc.dtype}: {error}",
+                        "",
+                        f"give an array of {desc.dtype} and of shape {_free(desc.shape)}",
+                    )
+                ) from error
         if given.ndim != len(desc.shape):
             raise RefusedError(
                 four_parts(

@@ -50,6 +50,14 @@ def test_a_dtype_that_would_lose_digits_is_refused():
         nn.inference(y, x)(np.zeros((2, 4)))
 
 
+@pytest.mark.parametrize("given", ["abc", None, [[1, 2], [3]], [object()]])
+def test_what_is_no_array_of_numbers_is_refused_by_name_with_what_fits(given):
+    x, y = layer()
+    words = rf"inputs\[0\] of type {type(given).__name__}(?s:.*)no(?s:.*)float32(?s:.*)shape \(N, 4\)"
+    with pytest.raises((TypeError, RefusedError), match=words if given is not None else r"inputs\[0\]"):
+        nn.inference(y, x)(given)
+
+
 def test_a_refused_call_leaves_the_inference_usable():
     x, y = layer()
     infer = nn.inference(y, x)
