@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import atled as nn
+import atled.functions as F
 from atled_cpu_numba.kernels.convolution import choice as convolution
-from atled_cpu_numba.kernels.convolution import pointwise, weight_dots
+from atled_cpu_numba.kernels.convolution import pointwise, rows, weight_dots
 from atled_cpu_numba.kernels.convolution import slices as convolution_slices
 from atled_cpu_numba.kernels.convolution import weight as convolution_weight
 from atled_cpu_numba.kernels.convolution import weight_slices as slices_weight
@@ -394,3 +396,20 @@ def test_threads_share_the_maps_of_a_single_picture(run, parts, make_call, maps,
     assert "maps in lanes" in convolution.prepare(make_call("Convolution", [x, weight, bias], [y], **geometry)).note
     assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
     np.testing.assert_allclose(y, forward(x, weight, bias, (1, 1), (2, 2), (1, 1), 1), atol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "kernel"), [((5, 22), 1), ((6, 47), 5), ((4, 32), 5)])
+def test_a_formula_behind_rows_is_computed_once_for_each_element(monkeypatch, size, kernel):
+    monkeypatch.setattr(rows, "_AFTER_BYTES", 0)
+    x = nn.Variable((2, 6, *size))
+    weight = nn.Variable.from_numpy_array(draw(1, 17, 6, kernel, kernel) / kernel)
+    with nn.auto_forward(False):
+        sums = F.convolution(x, weight, pad=(kernel // 2,) * 2)
+        results = F.tanh(sums) + 1
+    given = draw(0, 2, 6, *size)
+    wanted = np.tanh(nn.inference(sums, x)(given)) + 1
+    infer = nn.inference(results, x)
+    np.testing.assert_allclose(infer(given), wanted, atol=1e-6)
+    if host_lanes().vector >= 8:
+        assert "direct, rows in vectors" in str(infer.plan)
+        assert "computed within Convolution+Tanh+AddScalar" in str(infer.plan)

@@ -154,6 +154,8 @@ def _products(task: Task) -> pointwise.Problem:
 
 def _in_lanes(task: Task) -> map_lanes.Problem:
     """The task as one with maps in the lanes."""
+    if task.is_pointwise and task.stride == (1, 1):  # rows follow one another without gaps
+        task = task._replace(source=(1, math.prod(task.source)), result=(1, math.prod(task.result)))
     if task.forward:
         # The planes hold the windows of all positions; a stride takes some of them.
         planes, (found,) = windows(task.source, task.kernel, task.pad, (1, 1), task.dilation)

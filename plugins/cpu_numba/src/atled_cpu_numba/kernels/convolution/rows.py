@@ -33,6 +33,7 @@ _MOST_WASTE = 1.1  # positions computed per result
 _LEAST_MAPS = 4  # rows of the lowest tile
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
+_AFTER_BYTES = 24 << 10  # of results that a formula finds in the level-1 cache
 _INNER_BYTES = 8 * BLOCK_WORDS
 
 
@@ -65,6 +66,7 @@ class Block:
     row_pitch: int
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
+    at_once: int  # vectors of positions before it runs
     packed: int  # address of the packed weights of all groups, or 0
     phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
 
@@ -151,6 +153,8 @@ def _build(dtype: str) -> Callable[..., int]:
             return 0
         fill_tables(w, offsets_at, windows_at, results_at)
         q, bias, planes = words(inner), floats(bias_at), floats(planes_at)
+        at_once = w[Block.at_once] if w[Block.after] != 0 else vectors + vectors % 2
+        chunks = (vectors + at_once - 1) // at_once
         for m in range(panels * tile_rows):
             bias[m] = 0.0
         if w[Block.copy_images] != 0:
@@ -193,22 +197,31 @@ def _build(dtype: str) -> Callable[..., int]:
                     bias_at + element * first,
                     w[Block.y] + element * (start + first * plane),
                 )
-                for v in range(0, vectors, 2):
-                    beside = min(v + 1, vectors - 1)
-                    x0, x1, y0, y1 = (
-                        element * windows[v] + x,
-                        element * windows[beside] + x,
-                        element * results[v] + y,
-                        element * results[beside] + y,
-                    )
-                    if left > two_thirds:
-                        full((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
-                    elif left > third:
-                        lower((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
-                    else:
-                        lowest((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
-            if w[Block.after] != 0:
-                call3(w[Block.after], w[Block.after_block], start, start + maps * plane)
+                for chunk in range(chunks):
+                    begin, end = chunk * at_once, min(vectors, (chunk + 1) * at_once)
+                    for v in range(begin, end, 2):
+                        beside = min(v + 1, end - 1)
+                        x0, x1, y0, y1 = (
+                            element * windows[v] + x,
+                            element * windows[beside] + x,
+                            element * results[v] + y,
+                            element * results[beside] + y,
+                        )
+                        if left > two_thirds:
+                            full((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
+                        elif left > third:
+                            lower((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
+                        else:
+                            lowest((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
+                    if w[Block.after] != 0:
+                        for m in range(first, min(maps, first + tile_rows)):
+                            row = start + m * plane
+                            call3(
+                                w[Block.after],
+                                w[Block.after_block],
+                                row + results[begin],
+                                row + results[end - 1] + vector,
+                            )
         return 0
 
     return convolution_rows
@@ -231,7 +244,12 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * p.channel_length)
     share_bytes = in_lines(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + SIZES[p.dtype] * floats)
     parts = fitting_shares(parts, share_bytes)
-    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes)
+    pair_bytes = 2 * lanes.rows * lanes.vector * SIZES[p.dtype]
+    at_once = 2 * max(1, _AFTER_BYTES // pair_bytes)
+    if p.result[1] % lanes.vector != 0:  # a row's last vector overlaps the one before it: both before the formula
+        per_row = -(-p.result[1] // lanes.vector)
+        at_once = max(1, at_once // per_row) * per_row
+    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes, at_once=at_once)
     words += tap_words(p.results[0].taps, p.planes.offset)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
