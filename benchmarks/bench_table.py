@@ -328,6 +328,15 @@ def _elementwise() -> list[Row]:
                 work=work.arrays(_FORWARD_ARRAYS + _BACKWARD_ARRAYS, size),
             ),
         ]
+    rows += _with_backward(
+        "x0 ** x1 1e6",
+        "bench_rows.elementwise:power",
+        ("atled", "torch", "jax", "numpy"),
+        {"size": 1_000_000},
+        [Goal(0.95, ["numpy", "torch", "jax"])] * 2,
+        # Two and the result; these, the cotangent and two gradients.
+        [work.arrays(3, 1_000_000), work.arrays(6, 1_000_000)],
+    )
     for which, axis, ratio in (("axis 0", 0, 0.9), ("axis 1", 1, 0.95), ("all", None, 0.9)):
         rows.append(
             Row(
@@ -382,6 +391,30 @@ def _layers() -> list[Row]:
         needed = [work.arrays(times * 1.25, 16, 64, 56, 56) for times in (1, 2)]
         rows += _with_backward(f"{kind} pooling 2x2", pooling, _IMAGE_LIBRARIES, {"kind": kind}, goals, needed)
     return rows
+
+
+def _spatial() -> list[Row]:
+    """Convolutions over one and three axes, with strides, dilation and a filter for each channel."""
+    peers = ("torch", "jax")
+    volume, signal = (2, 64, 8, 28, 28), (16, 64, 4096)
+    geometries: dict[str, dict[str, Any]] = {
+        "conv 2x64x8x28x28, 64 3x3x3, stride 2": {"shape": volume, "stride": 2, "pad": 1},
+        "conv 2x64x8x28x28, 64 3x3x3, dilation 2": {"shape": volume, "dilation": 2, "pad": 2},
+        "conv depthwise 2x64x8x28x28, 3x3x3": {"shape": volume, "groups": 64, "pad": 1},
+        "conv 16x64x4096, 64 3, stride 2": {"shape": signal, "stride": 2, "pad": 1},
+    }
+    goals = [Goal(0.95, peers)] * 2
+    return [
+        row
+        for name, geometry in geometries.items()
+        for row in _with_backward(
+            name,
+            "bench_rows.layers:spatial_convolution",
+            ("atled", *peers),
+            {"maps": 64, "kernel": 3, **geometry},
+            goals,
+        )
+    ]
 
 
 def _neon_autodiff() -> list[Row]:
@@ -672,6 +705,7 @@ ROWS = [
     *_ops(),
     *_elementwise(),
     *_layers(),
+    *_spatial(),
     *_dtypes(),
     *_neon(),
     *_neon_autodiff(),

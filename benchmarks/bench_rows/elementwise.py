@@ -50,3 +50,24 @@ def total(library: str, axis: int | None, rows: int = 1000, columns: int = 1000)
         lambda x: np.sum(x, axes),
     )
     return expression_case(expression, library, backward=False)
+
+
+def power(library: str, size: int, backward: bool) -> Case:
+    """`x0 ** x1` of `size` elements, bases above 0, and the gradients of both."""
+
+    def inputs(rng: np.random.Generator) -> list[np.ndarray]:
+        return [rng.uniform(0.5, 2, size).astype(np.float32), rng.standard_normal(size, dtype=np.float32)]
+
+    def gradients(gy: Any, x0: Any, x1: Any) -> Any:
+        y = x0**x1
+        return y, gy * x1 * x0 ** (x1 - 1), gy * y * np.log(x0)
+
+    expression = Expression(
+        inputs,
+        lambda api, x0, x1: api.F.pow2(x0, x1),
+        lambda torch, x0, x1: torch.pow(x0, x1),
+        lambda jax, x0, x1: jax.numpy.power(x0, x1),
+        lambda x0, x1: x0**x1,
+        gradients,
+    )
+    return expression_case(expression, library, backward)

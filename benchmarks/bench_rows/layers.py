@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,41 @@ def convolution(
     def in_jax(jax: Any, x: Any, w: Any, b: Any) -> Any:
         y = jax.lax.conv_general_dilated(x, w, (1, 1), [(pad, pad)] * 2, feature_group_count=groups)
         return y + b[:, None, None]
+
+    return expression_case(Expression(inputs, recorded, in_torch, in_jax), library, backward)
+
+
+def spatial_convolution(
+    library: str,
+    shape: Sequence[int],
+    maps: int,
+    kernel: int,
+    pad: int,
+    backward: bool,
+    stride: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Case:
+    """A convolution without bias over the axes behind `shape`'s first two; gradients of x and W."""
+    channels, axes = shape[1], len(shape) - 2
+    pads, strides, dilations = (pad,) * axes, (stride,) * axes, (dilation,) * axes
+
+    def inputs(rng: np.random.Generator) -> list[np.ndarray]:
+        terms = channels // groups * kernel**axes
+        w = _normal(rng, maps, channels // groups, *(kernel,) * axes) / np.float32(math.sqrt(terms))
+        return [_normal(rng, *shape), w]
+
+    def recorded(api: Any, x: Any, w: Any) -> Any:
+        return api.F.convolution(x, w, pad=pads, stride=strides, dilation=dilations, group=groups)
+
+    def in_torch(torch: Any, x: Any, w: Any) -> Any:
+        convolve = getattr(torch.nn.functional, f"conv{axes}d")
+        return convolve(x, w, None, strides, pads, dilations, groups)
+
+    def in_jax(jax: Any, x: Any, w: Any) -> Any:
+        return jax.lax.conv_general_dilated(
+            x, w, strides, [(pad, pad)] * axes, rhs_dilation=dilations, feature_group_count=groups
+        )
 
     return expression_case(Expression(inputs, recorded, in_torch, in_jax), library, backward)
 
