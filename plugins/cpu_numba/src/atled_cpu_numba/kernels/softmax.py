@@ -101,7 +101,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import exponential
+    from atled_cpu_numba.kernels.shared.scalars import exponential, higher
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -137,7 +137,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             for j in range(n):
                 x = floats(w[Forward.x] + start + size * j * inner)
                 for i in range(count):
-                    top[i] = x[i] if x[i] > top[i] else top[i]
+                    top[i] = higher(top[i], x[i])
             for j in range(n):
                 x, p = floats(w[Forward.x] + start + size * j * inner), floats(w[Forward.p] + start + size * j * inner)
                 for i in range(count):
