@@ -7,8 +7,10 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import llvmlite.binding as llvm
 import pytest
 
 import atled as nn
@@ -135,6 +137,26 @@ def test_numba_compiles_for_the_processor_too(compiles_for: Any, text: str, regi
     written = library.get_asm_str()
     assert registers in written
     assert ("ymm" in written) == (registers == "ymm")
+
+
+@only_x86
+@pytest.mark.parametrize(
+    ("name", "has_vbmi2", "registers"), [("icelake-server", True, "zmm"), ("skylake-avx512", False, "ymm")]
+)
+def test_loops_have_whole_vectors_where_these_do_not_slow_the_processor_down(
+    compiles_for: Any, monkeypatch: pytest.MonkeyPatch, name: str, has_vbmi2: bool, registers: str
+) -> None:
+    features = llvm.FeatureMap({"avx512f": True, "avx512vl": True, "avx512vbmi2": has_vbmi2})
+    found = SimpleNamespace(get_host_cpu_name=lambda: name, get_host_cpu_features=lambda: features)
+    with monkeypatch.context() as patched:
+        patched.setattr(processor, "llvm_binding", lambda: found)
+        host = processor.host.__wrapped__()
+    compiles_for(host)
+    with machine_code._numba_target():
+        library, _ = machine_code._numba_library("double", doubles, JIT)
+    written = library.get_asm_str()
+    assert registers in written
+    assert ("zmm" in written) == (registers == "zmm")
 
 
 @only_x86
