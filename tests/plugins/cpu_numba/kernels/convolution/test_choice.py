@@ -413,3 +413,16 @@ def test_a_formula_behind_rows_is_computed_once_for_each_element(monkeypatch, si
     if host_lanes().vector >= 8:
         assert "direct, rows in vectors" in str(infer.plan)
         assert "computed within Convolution+Tanh+AddScalar" in str(infer.plan)
+
+
+@pytest.mark.parametrize("kernel", [1, 5])
+def test_maps_of_few_images_are_divided_among_shares_in_rows(run, parts, monkeypatch, make_call, kernel):
+    monkeypatch.setattr(rows, "share_count", lambda work_us, units: min(6, units))
+    x, weight, bias = draw(0, 2, 3, 6, 32), draw(1, 41, 3, kernel, kernel), draw(2, 41)
+    pad = (kernel // 2, kernel // 2)
+    geometry = geometry_of(pad, (1, 1), (1, 1), 1)
+    inputs, y = [x, weight, bias], np.full((2, 41, 6, 32), np.nan, "f")
+    note = convolution.prepare(make_call("Convolution", inputs, [y], **geometry)).note
+    assert note.startswith("direct, rows in vectors")
+    assert run(convolution, "Convolution", inputs, [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, forward(x, weight, bias, pad, (1, 1), (1, 1), 1), atol=1e-4)

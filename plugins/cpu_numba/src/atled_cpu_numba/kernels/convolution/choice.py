@@ -24,6 +24,7 @@ from atled_cpu_numba.kernels.winograd import forward as winograd
 
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
+_FEW_EXPANDED_TERMS = 32  # the same where a convolution has as many maps or more, which formulas find in the caches
 _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
@@ -65,7 +66,7 @@ def _prepare_planar(problem: Problem) -> Prepared:
         return special
     if few_positions.suits(task):
         return few_positions.prepare(task, problem.biases)
-    if task.is_pointwise and task.channels > (_FEW_TERMS if task.stride == (1, 1) else _FEW_STRIDED_TERMS):
+    if task.is_pointwise and task.channels > _few_terms(task):
         return pointwise.prepare(_products(task), problem.biases)
     lanes = _in_lanes(task)
     in_rows = rows.suits(lanes)
@@ -145,6 +146,13 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
         *planes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward, dtype=task.dtype
     )
     return filters.prepare(filtered, whole.biases)
+
+
+def _few_terms(task: Task) -> int:
+    """The most terms of a 1 x 1 convolution that is not computed as a product of matrices, where another way suits."""
+    if task.stride != (1, 1):
+        return _FEW_STRIDED_TERMS
+    return _FEW_EXPANDED_TERMS if task.forward and task.maps >= task.channels else _FEW_TERMS
 
 
 def _products(task: Task) -> pointwise.Problem:

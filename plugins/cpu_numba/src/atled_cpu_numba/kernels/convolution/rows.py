@@ -4,7 +4,8 @@ A register tile is some maps by two vectors of positions, anywhere in the image;
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
 is needed, the source is read in place.
 
-Shares are made of groups and images; each packs the weights of its groups for itself.
+Shares are made of groups and images, and of pieces of the maps where those are fewer than the threads; each packs the
+weights of its groups for itself, unless it is given them.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Block:
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
     at_once: int  # vectors of positions before it runs
+    pieces: int  # of the maps of a group
     packed: int  # address of the packed weights of all groups, or 0
     phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
 
@@ -148,7 +150,9 @@ def _build(dtype: str) -> Callable[..., int]:
         bias_at = results_at + 8 * vectors
         packed_at = bias_at + element * panels * tile_rows
         planes_at = packed_at + element * (panels * tile_rows * k + PACK_SLACK)
-        first_unit, last_unit = groups * images * part // parts, groups * images * (part + 1) // parts
+        pieces = w[Block.pieces]
+        units = groups * images * pieces
+        first_unit, last_unit = units * part // parts, units * (part + 1) // parts
         if first_unit == last_unit:
             return 0
         fill_tables(w, offsets_at, windows_at, results_at)
@@ -160,10 +164,13 @@ def _build(dtype: str) -> Callable[..., int]:
         if w[Block.copy_images] != 0:
             for i in range(channels * w[Block.channel_length]):
                 planes[i] = 0.0
-        packed_group = -1
+        packed_group, copied = -1, -1
         for unit in range(first_unit, last_unit):
-            group = unit // images
-            image = unit - group * images
+            whole = unit // pieces  # the unit without its piece
+            group = whole // images
+            image = whole - group * images
+            piece = unit - whole * pieces
+            first_panel, last_panel = panels * piece // pieces, panels * (piece + 1) // pieces
             if group != packed_group:
                 packed_group = group
                 if w[Block.packed] != 0:
@@ -174,7 +181,8 @@ def _build(dtype: str) -> Callable[..., int]:
                     for m in range(maps):
                         bias[m] = floats(w[Block.bias])[group * maps + m]
             x = w[Block.x] + element * (image * groups + group) * channels * size
-            if w[Block.copy_images] != 0:
+            if w[Block.copy_images] != 0 and whole != copied:
+                copied = whole
                 height, width = w[Block.height], w[Block.width]
                 q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
                 q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, height, width
@@ -187,10 +195,12 @@ def _build(dtype: str) -> Callable[..., int]:
                 q[CopyImages.stride_h], q[CopyImages.stride_w] = 1, 1
                 q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
                 call3(w[Block.copy_images], inner, 0, 1)
+            if w[Block.copy_images] != 0:
                 x = planes_at
             start = (image * groups + group) * maps * plane
             windows, results = ints64(windows_at), ints64(results_at)
-            for first in range(0, maps, tile_rows):
+            for panel in range(first_panel, last_panel):
+                first = panel * tile_rows
                 left = maps - first
                 a, s, y = (
                     packed_at + element * first * k,
@@ -238,7 +248,11 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     vectors = p.result[0] * -(-p.result[1] // lanes.vector)
     flops = 2.0 * p.channels * taps * maps * vectors * lanes.vector
     work_us = p.images * p.groups * (flops + 20.0 * p.channels * math.prod(p.source)) / _FLOPS_PER_US
-    parts = share_count(work_us, p.groups * p.images)
+    panels, units = maps // lanes.rows, p.groups * p.images
+    wanted = share_count(work_us, units * panels)
+    # Of the shares that maps are divided for, one for each thread: all copy the same planes.
+    pieces = min(panels, max(2, -(-wanted // (2 * units)))) if units < wanted else 1
+    parts = min(wanted, units * pieces)
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
     floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * p.channel_length)
@@ -249,7 +263,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     if p.result[1] % lanes.vector != 0:  # a row's last vector overlaps the one before it: both before the formula
         per_row = -(-p.result[1] // lanes.vector)
         at_once = max(1, at_once // per_row) * per_row
-    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes, at_once=at_once)
+    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes, at_once=at_once, pieces=pieces)
     words += tap_words(p.results[0].taps, p.planes.offset)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
