@@ -34,7 +34,7 @@ def pointwise(x, w, b):
 CASES = {
     "whole panels": (F.affine, product, (24, 33), (33, 128)),
     "bias": (F.affine, product, (37, 40), (40, 117), (117,)),
-    "pieces of rows": (F.affine, product, (300, 1000), (1000, 40)),
+    "pieces of rows": (F.affine, product, (500, 1000), (1000, 40)),
     "images": (F.convolution, pointwise, (5, 40, 49), (19, 40, 1), (19,)),
     "few positions": (F.convolution, pointwise, (9, 40, 7), (30, 40, 1), (30,)),
 }

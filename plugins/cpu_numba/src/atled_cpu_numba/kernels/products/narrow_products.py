@@ -16,6 +16,7 @@ from atled.plugin import Call, Prepared, is_narrow
 from atled_cpu_numba import processor
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.products.matmul import product_of
+from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
@@ -33,7 +34,7 @@ from atled_cpu_numba.store import Kernel
 NARROW = ("float16", "bfloat16")
 
 _LONGEST_SUMS = 1024  # a panel is to stay in the cache for all rows of A, as in float32
-_A_ELEMENTS = 1 << 18  # widened at once: they stay in the level-2 cache
+_A_ELEMENTS = 1 << 18  # widened at once, about: they stay in the level-2 cache
 _ROW_SLACK = 16  # behind each row of A: rows a power of two apart evict each other from the cache
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 
@@ -224,7 +225,9 @@ def _product(call: Call) -> _Product | None:
 def _launch(p: _Product, dtype: str) -> Prepared:
     lanes = lanes_of("float32")
     panels = p.images * (p.n // lanes.columns) + -(-p.images * (p.n % lanes.columns) // lanes.columns)
-    rows = min(p.m, _A_ELEMENTS // p.k // lanes.rows * lanes.rows)
+    # Even pieces: each of them widens all panels.
+    pieces = max(1, round(p.m * p.k / _A_ELEMENTS))
+    rows = round_up(-(-p.m // pieces), lanes.rows)
     units = panels * -(-p.m // rows)
     starts = lanes.columns * rows if p.is_convolution else p.n + lanes.columns
     elements = {
