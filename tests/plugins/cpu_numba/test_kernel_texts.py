@@ -16,7 +16,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3] / "tools"))
 
 import kernel_texts as writer  # after the path is set
-from atled_cpu_numba import kernel_texts, machine_code
+from atled_cpu_numba import kernel_texts, machine_code, processor
 from atled_cpu_numba.catalogue import kernels_for, written_kernels
 from atled_cpu_numba.codegen import JIT
 from atled_cpu_numba.kernel_texts import Archive
@@ -164,13 +164,20 @@ def test_texts_of_another_llvm_are_all_written(archive: Path, monkeypatch: pytes
     assert kernel_texts.decode(archive.read_bytes()) == Archive(LLVM + 1, dict.fromkeys("abc", "written"))
 
 
-def test_type_configs_need_different_kernels() -> None:
+def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "has_half_instructions", lambda: True)
     names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "bf16", "double")}
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
     assert names["half"] - names["float"] == {"narrow_product_float16"} and names["float"] <= names["half"]
     assert names["bf16"] - names["float"] == {"narrow_product_bfloat16"} and names["float"] <= names["bf16"]
     assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()} | {"small_product"}
+
+
+def test_half_needs_no_kernels_that_its_missing_instructions_would_be_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "has_half_instructions", lambda: False)
+    names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half")}
+    assert names["half"] == names["float"]
 
 
 def test_the_archive_is_up_to_date() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from atled_cpu_numba import kernels
+from atled_cpu_numba import kernels, processor
 from atled_cpu_numba.kernels.products.small_products import SMALL_PRODUCT
 from atled_cpu_numba.store import IRKernel, Kernel, registered
 
@@ -21,6 +21,8 @@ def kernels_for(type_config: str) -> list[Kernel | IRKernel]:
     """Those that a type config can need, written as LLVM IR or not; `half` and `bf16` compute in float32."""
     dtype = "float64" if type_config == "double" else "float32"
     narrow = {"half": "float16", "bf16": "bfloat16"}.get(type_config)
+    if narrow == "float16" and not processor.has_half_instructions():
+        narrow = None  # LLVM would call functions that are not there
     others = {"float16", "bfloat16", "float32", "float64"} - {dtype, narrow}
     needed: list[Kernel | IRKernel] = [
         kernel for kernel in written_kernels() if others.isdisjoint(map(str, kernel.parameters))
