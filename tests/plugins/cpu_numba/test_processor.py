@@ -152,6 +152,7 @@ def test_loops_have_whole_vectors_where_these_do_not_slow_the_processor_down(
         patched.setattr(processor, "llvm_binding", lambda: found)
         host = processor.host.__wrapped__()
     compiles_for(host)
+    monkeypatch.setattr(processor, "host", lambda: host)
     with machine_code._numba_target():
         library, _ = machine_code._numba_library("double", doubles, JIT)
     written = library.get_asm_str()

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -74,12 +75,16 @@ def _numba_library(name: str, build: Callable[[], Any], default_options: dict[st
     return function._library, function._wrapper_name
 
 
+_NUMBA_PROCESSOR = frozenset(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"))
+"""Settings of numba that say what it compiles for."""
+
+
 @contextlib.contextmanager
 def _numba_target() -> Iterator[None]:
     """Within it numba compiles for the processor in force; functions of the user's keep what they were compiled for."""
     chosen = processor.target()
-    if chosen == processor.host():  # numba's default, or what its own settings say
-        yield
+    if chosen == processor.host() and not _NUMBA_PROCESSOR.isdisjoint(os.environ):
+        yield  # what numba's own settings say
         return
     from numba.core.codegen import JITCPUCodegen
     from numba.core.registry import cpu_target
