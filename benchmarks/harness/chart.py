@@ -107,7 +107,11 @@ def _draw_dots(figure: Any, outcomes: Sequence[Outcome], title: str) -> None:
     for axes, piece in zip(columns, pieces, strict=True):
         for number, peer in enumerate(peers):
             dots = [(o.comparisons[peer].ratio, line) for line, o in enumerate(piece) if peer in o.comparisons]
-            axes.scatter(*zip(*dots, strict=True), s=14, color=_COLOURS[number % len(_COLOURS)], label=peer)
+            ratios, lines = (
+                [ratio for ratio, _ in dots],
+                [line for _, line in dots],
+            )  # none for a peer without rows here
+            axes.scatter(ratios, lines, s=14, color=_COLOURS[number % len(_COLOURS)], label=peer)
         axes.axvline(1, color="black", lw=1)
         axes.set_xscale("log")
         axes.grid(axis="y", lw=0.3)

@@ -65,9 +65,14 @@ def test_a_case_computes_and_names_who_did(backward):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_many_rows_are_drawn_as_dots(tmp_path):
+@pytest.mark.parametrize("others", [range(100), [3], [99]])  # rows in one column alone, too
+def test_many_rows_are_drawn_as_dots(tmp_path, others):
+    found = Comparison(0.5, 0.4, 0.6, 0.0, True)
     outcomes = [
-        Outcome(Row(f"row {i}", "m:f", ("ours", "peer")), comparisons={"peer": Comparison(0.5, 0.4, 0.6, 0.0, True)})
+        Outcome(
+            Row(f"row {i}", "m:f", ("ours", "peer", "other")),
+            comparisons={"peer": found, "other": found} if i in others else {"peer": found},
+        )
         for i in range(100)
     ]
     chart.draw_chart(tmp_path / "chart.png", outcomes, "title")
