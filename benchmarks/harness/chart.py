@@ -107,10 +107,7 @@ def _draw_dots(figure: Any, outcomes: Sequence[Outcome], title: str) -> None:
     for axes, piece in zip(columns, pieces, strict=True):
         for number, peer in enumerate(peers):
             dots = [(o.comparisons[peer].ratio, line) for line, o in enumerate(piece) if peer in o.comparisons]
-            ratios, lines = (
-                [ratio for ratio, _ in dots],
-                [line for _, line in dots],
-            )  # none for a peer without rows here
+            ratios, lines = zip(*dots, strict=True) if dots else ((), ())  # not each peer has rows in each column
             axes.scatter(ratios, lines, s=14, color=_COLOURS[number % len(_COLOURS)], label=peer)
         axes.axvline(1, color="black", lw=1)
         axes.set_xscale("log")
