@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atled.ops.formula_llvm_math import LOG2E, Code, Real, log_edges
+from atled.ops.formula_llvm_math import LOG2E, Code, Real, expm1_of, log_edges
 
 # ln 2 in two parts (Cephes, exp.c): 11 digits times the first are exact in float64.
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
@@ -62,12 +62,7 @@ def _exp(r: Real, x: str) -> str:
 
 def _expm1(r: Real, x: str) -> str:
     k, q = _reduce(r, r.clamp(x, -40.0, 710.0))
-    # With 2 ** (k - 1), doubled at the end: 2 ** 1024 would overflow before its time.
-    scale = _power_of_two(r.code, k, bias=1022)
-    result = r.add(r.mul(scale, q), r.sub(scale, r.literal(0.5)))
-    result = r.add(result, result)
-    # For k = 0 the result is q; going through q / 2 would lose the last bit of denormals.
-    return r.select(r.code.let(f"icmp eq i64 {k}, 0"), q, result)
+    return expm1_of(r, q, _power_of_two(r.code, k, bias=1022), r.code.let(f"icmp eq i64 {k}, 0"))
 
 
 def _sigmoid(r: Real, x: str) -> str:

@@ -263,12 +263,16 @@ def _exp(r: Real, x: str) -> str:
 
 def _expm1(r: Real, x: str) -> str:
     k, q = _reduce(r, r.clamp(x, -20.0, 89.0))
-    # With 2 ** (k - 1), doubled at the end: 2 ** 128 would overflow before its time.
-    scale = _power_of_two(r.code, k, bias=126)
-    result = r.add(r.mul(scale, q), r.sub(scale, r.literal(0.5)))
+    return expm1_of(r, q, _power_of_two(r.code, k, bias=126), r.code.let(f"icmp eq i32 {k}, 0"))
+
+
+def expm1_of(r: Real, q: str, half_power: str, is_small: str) -> str:
+    """(1 + q) * 2 ** k - 1; half_power: 2 ** (k - 1).  is_small: whether k is 0."""
+    # Doubled at the end: the largest power of two would overflow before its time.
+    result = r.add(r.mul(half_power, q), r.sub(half_power, r.literal(0.5)))
     result = r.add(result, result)
     # For k = 0 the result is q; going through q / 2 would lose the last bit of denormals.
-    return r.select(r.code.let(f"icmp eq i32 {k}, 0"), q, result)
+    return r.select(is_small, q, result)
 
 
 def _sigmoid(r: Real, x: str) -> str:
