@@ -16,6 +16,7 @@ from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.problem import Task
+from atled_cpu_numba.kernels.products.matmul_plan import even_step
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import windows
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
@@ -33,6 +34,9 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 _MOST_POSITIONS = 1024  # more, and planes that are read again for every panel of maps leave the nearer caches
 _MOST_IMAGES = 2  # more, and their positions fill vectors together
 _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
+# Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
+# in the level-1 cache.
+_MOST_TERMS = 128
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 
 
@@ -58,6 +62,7 @@ class Block:
     offsets_start: int
     bias_start: int
     packed_start: int
+    sums_start: int
     planes_start: int
     plane_length: int
     channel_length: int
@@ -68,6 +73,7 @@ class Block:
     phases: int  # of the source
     phases_at: int  # word where they start
     lower: int  # 1: tiles of fewer positions waste less
+    k_step: int  # terms of all tiles of a panel, before the next ones
     packed: int  # address of the packed weights, or 0
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
@@ -100,12 +106,12 @@ def _build(dtype: str) -> Callable[..., int]:
     def few_positions(block, part, parts):
         w = words(block)
         channels, maps, positions, taps = w[Block.channels], w[Block.maps], w[Block.positions], w[Block.taps]
-        size, k = w[Block.height] * w[Block.width], channels * taps
+        size, k, k_step = w[Block.height] * w[Block.width], channels * taps, w[Block.k_step]
         panels = maps // columns
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         q = words(inner)
         offsets_at, bias_at = inner + w[Block.offsets_start], inner + w[Block.bias_start]
-        planes_at = inner + w[Block.planes_start]
+        sums_at, planes_at = inner + w[Block.sums_start], inner + w[Block.planes_start]
         offsets, bias = ints64(offsets_at), floats(bias_at)
         first_unit, last_unit = w[Block.images] * panels * part // parts, w[Block.images] * panels * (part + 1) // parts
         if first_unit == last_unit:
@@ -152,12 +158,21 @@ def _build(dtype: str) -> Callable[..., int]:
             start = (image * maps + first) * positions
             y = w[Block.y] + element * start
             rows = low if w[Block.lower] != 0 else high
-            for tile in range((positions + rows - 1) // rows):
-                at = min(tile * rows, positions - rows)  # the last one overlaps the one before
-                if w[Block.lower] != 0:
-                    tile_low((k, offsets_at, x + element * at, weights, bias_at, y + element * at, positions, columns))
-                else:
-                    tile_high((k, offsets_at, x + element * at, weights, bias_at, y + element * at, positions, columns))
+            tiles = (positions + rows - 1) // rows
+            for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
+                k0 = k_part * k_step
+                kc = min(k_step, k - k0)
+                taps_at, b = offsets_at + 8 * k0, weights + element * k0 * columns
+                for tile in range(tiles):
+                    at = min(tile * rows, positions - rows)  # the last one overlaps the one before
+                    a, c, kept = x + element * at, y + element * at, sums_at + element * tile * rows * columns
+                    s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
+                    if k0 + kc == k:
+                        kept = 0
+                    if w[Block.lower] != 0:
+                        tile_low((kc, taps_at, a, b, s, s_step, kept, c, positions))
+                    else:
+                        tile_high((kc, taps_at, a, b, s, s_step, kept, c, positions))
             if w[Block.after] != 0:
                 call3(w[Block.after], w[Block.after_block], start, start + columns * positions)
         return 0
@@ -178,12 +193,14 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     plane_length = planes.plane_length(1, 0)
     channel_length = positions if in_place else len(planes.phases) * plane_length
     offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
+    k_step = even_step(k, _MOST_TERMS, 1)
     starts = piece_starts(
         8 * BLOCK_WORDS,
         {
             "offsets_start": 8 * k,
             "bias_start": element * lanes.columns,
             "packed_start": element * (k * lanes.columns + PACK_SLACK),
+            "sums_start": element * lanes.columns * (positions + lanes.rows) if k_step < k else 0,
             "planes_start": 0 if in_place else element * task.channels * channel_length,
         },
     )
@@ -213,6 +230,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         stride_w=planes.stride[1],
         phases=len(planes.phases),
         phases_at=OFFSETS + len(offsets),
+        k_step=k_step,
         lower=int(-(-positions // low) * low < -(-positions // high) * high),
         **starts,
     )

@@ -98,11 +98,11 @@ def _across_plan(p: Product, dtype: str) -> Plan:
     lanes = lanes_of(dtype)
     tiles = f"{lanes.rows}x{lanes.columns} tiles written transposed"
     if p.a_row == 1:
-        k_step = _even_step(p.k, _K_STEP, lanes.vector)
+        k_step = even_step(p.k, _K_STEP, lanes.vector)
         note = f"a in place, b in place, {tiles}"
         return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
     rows = round_up(p.m, lanes.columns)
-    k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
+    k_step = even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
     packed = SIZES[dtype] * (rows * k_step + PACK_SLACK)
     note = f"a packed, b in place, {tiles}"
     return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
@@ -113,7 +113,7 @@ def _rows_plan(p: Product, dtype: str) -> Plan:
     strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
     a_in_place, b_in_place = p.a_column == 1 or strided_is_fine, p.b_column == 1
     most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
-    k_step = _even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
+    k_step = even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
     if p.k <= _SHORTEST_K and b_in_place:
         row_step = lanes.rows
     elif a_in_place and p.m <= _MOST_ROWS:
@@ -147,7 +147,7 @@ def unit_sizes(p: Product, plan: Plan, parts: int) -> tuple[int, int]:
     return rows, columns
 
 
-def _even_step(size: int, most: int, multiple: int) -> int:
+def even_step(size: int, most: int, multiple: int) -> int:
     """A step of at most about `most`, a multiple of `multiple`, that divides `size` into about equal steps."""
     steps = -(-size // most)
     return round_up(-(-size // steps), multiple) if steps else multiple
