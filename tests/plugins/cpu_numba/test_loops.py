@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from atled.graph.compile.loop_block import LoopBlock
+from atled.loop_block import LoopBlock
 from atled.plugin import LoopRowWord, LoopWord, MoveWord, RowWord, call_form
 from atled_cpu_numba import pool
 from atled_cpu_numba.store import IRKernel

@@ -11,9 +11,9 @@ from atled.arrays.place import HOST
 from atled.arrays.storage import ALIGNMENT
 from atled.call import Native, RowWord
 from atled.dtypes import is_float
-from atled.graph.compile.loop_block import LoopBlock
 from atled.graph.compile.plan import Plan
 from atled.graph.nodes.body_op import BodyOp
+from atled.loop_block import LoopBlock
 from atled.loop_words import LOOP_ERRORS, LoopRowWord, LoopWord, MoveWord
 
 

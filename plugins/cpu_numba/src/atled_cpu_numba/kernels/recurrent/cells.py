@@ -4,7 +4,8 @@ Importing this module imports numba; so kernel modules import it only inside the
 All arguments are addresses of rows of `size` floats, or several of them side by side. Each loop writes one row and
 reads few, so that LLVM finds in a handful of comparisons that they do not overlap, and computes in vectors.
 
-Forward pieces: (maps, h, c, y, cells, size): the affine maps become gates, in place, then y and cells are written.
+Forward pieces: (maps, h, c, y, cells, size, count): the affine maps become gates, in place, then y and cells are
+written; of `count` units from those on at which the addresses are.
 Backward pieces: (gates, h, c, y, cells, of_x, of_h, gh, gc, own, size): gh and gc hold what arrives at y and
 cells; of_x and of_h get the gradients of the affine maps of x and of h; gh and gc are left with what goes to the states
 before without passing a matrix. own: a row of workspace. h and c are the states before the step.
@@ -41,23 +42,25 @@ def cell_of(name: str, dtype: str) -> Cell:
     sigmoid, tanh = activations(dtype)
 
     @piece
-    def lstm(maps, h, c, y, cells, size):
+    def lstm(maps, h, c, y, cells, size, count):
         i, f, g, o = (
             floats(maps),
             floats(maps + element * size),
             floats(maps + 2 * element * size),
             floats(maps + 3 * element * size),
         )
-        for j in range(2 * size):
+        for j in range(count):
             i[j] = sigmoid(i[j])
-        for j in range(size):
+        for j in range(count):
+            f[j] = sigmoid(f[j])
+        for j in range(count):
             g[j] = tanh(g[j])
-        for j in range(size):
+        for j in range(count):
             o[j] = sigmoid(o[j])
         before, after, out = floats(c), floats(cells), floats(y)
-        for j in range(size):
+        for j in range(count):
             after[j] = f[j] * before[j] + i[j] * g[j]
-        for j in range(size):
+        for j in range(count):
             out[j] = o[j] * tanh(after[j])
 
     @piece
@@ -89,19 +92,21 @@ def cell_of(name: str, dtype: str) -> Cell:
             to_c[j] *= f[j]
 
     @piece
-    def gru(maps, h, c, y, cells, size):
+    def gru(maps, h, c, y, cells, size, count):
         r, z, n, new = (
             floats(maps),
             floats(maps + element * size),
             floats(maps + 2 * element * size),
             floats(maps + 3 * element * size),
         )
-        for j in range(2 * size):
+        for j in range(count):
             r[j] = sigmoid(r[j])
-        for j in range(size):
+        for j in range(count):
+            z[j] = sigmoid(z[j])
+        for j in range(count):
             n[j] = tanh(n[j] + r[j] * new[j])
         before, out = floats(h), floats(y)
-        for j in range(size):
+        for j in range(count):
             out[j] = n[j] + z[j] * (before[j] - n[j])
 
     @piece
@@ -130,9 +135,9 @@ def cell_of(name: str, dtype: str) -> Cell:
             to_h[j] *= z[j]
 
     @piece
-    def plain_tanh(maps, h, c, y, cells, size):
+    def plain_tanh(maps, h, c, y, cells, size, count):
         out = floats(y)
-        for j in range(size):
+        for j in range(count):
             out[j] = tanh(out[j])
 
     @piece
@@ -142,9 +147,9 @@ def cell_of(name: str, dtype: str) -> Cell:
             of_map[j] = to_h[j] * (number(1) - out[j] * out[j])
 
     @piece
-    def relu(maps, h, c, y, cells, size):
+    def relu(maps, h, c, y, cells, size, count):
         out = floats(y)
-        for j in range(size):
+        for j in range(count):
             out[j] = choose(out[j] < number(0), number(0), out[j])  # NaN stays
 
     @piece

@@ -21,7 +21,9 @@ class Pieces(NamedTuple):
 
     padded: Any  # numba ships no types
     pack_weight: Any
+    pack_columns: Any
     product: Any
+    product_of_columns: Any
     copy_row: Any
     add_row: Any
 
@@ -37,20 +39,31 @@ def pieces_of(dtype: str) -> Pieces:
         return (n + columns - 1) // columns * columns
 
     @piece
-    def pack_weight(pack, inner, source, row, column, n, k, target):
-        """Pack k x n elements, (i, j) of them at source[j * row + i * column]."""
+    def pack_columns(pack, inner, source, row, column, first, count, n, k, target):
+        """Of k x n elements, (i, j) of them at source[j * row + i * column], pack `count` columns from `first` on.
+
+        first: a multiple of the columns of a panel.
+        """
         q = words(inner)
         for k_part in range((k + K_STEP - 1) // K_STEP):
             k0 = k_part * K_STEP
-            first, kc = source + element * k0 * column, min(K_STEP, k - k0)
-            q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows], q[Pack.k] = first, row, column, n, kc
-            q[Pack.target], q[Pack.width] = target + element * padded(n) * k0, columns
+            at, kc = source + element * (first * row + k0 * column), min(K_STEP, k - k0)
+            q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows], q[Pack.k] = at, row, column, count, kc
+            q[Pack.target], q[Pack.width] = target + element * (padded(n) * k0 + first * kc), columns
             call3(pack, inner, 0, 1)
 
     @piece
-    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column, is_back):
-        """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS.
+    def pack_weight(pack, inner, source, row, column, n, k, target):
+        """Pack k x n elements, (i, j) of them at source[j * row + i * column]."""
+        pack_columns(pack, inner, source, row, column, 0, n, n, k, target)
 
+    @piece
+    def product_of_columns(
+        multiply, inner, a, a_row, m, k, first, count, n, b, c, c_row, s, s_row, s_column, is_back
+    ):  # fmt: skip
+        """C = A B + S, m x count elements: A in rows, S as for the piece MULTIPLY_ROWS.
+
+        B: `count` columns from `first` on of the n that `pack_weight` leaves; first: as of `pack_columns`.
         is_back: by MULTIPLY_FEW, begin with the last panels of B.
         """
         q = words(inner)
@@ -64,11 +77,12 @@ def pieces_of(dtype: str) -> Pieces:
                 q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = (
                     kc,
                     rows,
-                    n,
+                    count,
                     a + element * (i * a_row + k0),
                     a_row,
                 )
-                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b + element * padded(n) * k0, columns, columns * kc
+                b_at = b + element * (padded(n) * k0 + first * kc)
+                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_at, columns, columns * kc
                 q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, ahead, 1
                 q[Rows.is_back] = is_back
                 if k0 > 0:
@@ -76,6 +90,11 @@ def pieces_of(dtype: str) -> Pieces:
                 else:
                     q[Rows.s], q[Rows.s_row], q[Rows.s_column] = s + element * i * s_row, s_row, s_column
                 call3(multiply, inner, 0, 1)
+
+    @piece
+    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column, is_back):
+        """C = A B + S, m x n elements: all columns."""
+        product_of_columns(multiply, inner, a, a_row, m, k, 0, n, n, b, c, c_row, s, s_row, s_column, is_back)
 
     @piece
     def copy_row(source, target, count):
@@ -95,4 +114,4 @@ def pieces_of(dtype: str) -> Pieces:
         for i in range(count):
             y[i] += x[i]
 
-    return Pieces(padded, pack_weight, product, copy_row, add_row)
+    return Pieces(padded, pack_weight, pack_columns, product, product_of_columns, copy_row, add_row)

@@ -7,16 +7,20 @@ The products of all steps' x come first, many rows at a time; in the loop remain
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS
-from atled_cpu_numba.kernels.recurrent.packed_weights import weight_packed
+from atled_cpu_numba.kernels.recurrent import units
+from atled_cpu_numba.kernels.recurrent.packed_weights import packed_bytes, weight_packed
+from atled_cpu_numba.kernels.recurrent.units import Forward
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
+    SHARE_US,
     fitting_shares,
     has_empty,
     in_lines,
@@ -32,33 +36,6 @@ K_STEP = 256  # a panel of B, k_step x 32 float32, and a tile of A stay in the l
 ROW_STEP = 192  # rows of A at a time, which stay in the level-2 cache
 _SHARE_ROWS = 16  # the fewest sequences worth a share: each share packs and reads all of the weight
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
-
-
-@layout
-class Forward:
-    """What the forward kernels read."""
-
-    pack: int  # address of PACK
-    multiply: int  # address of MULTIPLY_ROWS
-    multiply_step: int  # address of the same or, for few sequences, of MULTIPLY_FEW
-    steps: int
-    batch: int
-    depth: int  # of x
-    size: int  # units
-    reverse: int  # whether the last step comes first
-    x: int  # addresses from here on
-    h: int
-    c: int
-    weight: int
-    bias: int  # or 0
-    y: int
-    h_n: int
-    c_n: int  # or 0
-    gates: int
-    cells: int
-    workspace: int
-    share_bytes: int  # of the workspace, per share
-    packed: int  # address of the weight as PACK_WEIGHT leaves it, or 0
 
 
 @layout
@@ -162,6 +139,7 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
                     y_at + element * r * size,
                     cells_at + element * r * size,
                     size,
+                    size,
                 )
             before_h, before_c = y_at, cells_at
         copy_row(before_h, w[Forward.h_n] + element * first * size, rows * size)
@@ -247,12 +225,14 @@ def _build_backward(dtype: str, name: str) -> Callable[..., int]:
 class _Family(NamedTuple):
     """The kernels of one kind of cell, by dtype, and where their arguments are in the block.
 
+    by_units: those of `units`, for the forward.
     block: the layout.  maps: affine maps per unit.  separate: of them, whose products with h are not added to those
         with x.
     inputs, outputs: words of the op's arguments by name, None for inputs that are not taken.
     """
 
     kernels: Mapping[str, Kernel]
+    by_units: Mapping[str, Kernel]
     block: type[Forward | Backward]
     maps: int
     inputs: tuple[str | None, ...]
@@ -262,12 +242,13 @@ class _Family(NamedTuple):
 
 def _forward(name: str, maps: int, inputs: tuple[str, ...], outputs: tuple[str, ...], *, separate: int = 0) -> _Family:
     kernels = kernels_by_dtype(f"{name.lower()}_sequence", _build_forward, name)
-    return _Family(kernels, Forward, maps, inputs, outputs, separate)
+    by_units = kernels_by_dtype(f"{name.lower()}_units", units.build, name)
+    return _Family(kernels, by_units, Forward, maps, inputs, outputs, separate)
 
 
 def _backward(name: str, maps: int, inputs: tuple[str | None, ...], outputs: tuple[str, ...]) -> _Family:
     kernels = kernels_by_dtype(f"{name.lower()}_sequence_grad", _build_backward, name)
-    return _Family(kernels, Backward, maps, inputs, outputs)
+    return _Family(kernels, {}, Backward, maps, inputs, outputs)
 
 
 _FORWARD = {
@@ -319,16 +300,10 @@ def prepare(call: Call) -> Prepared:
     steps, batch = sequence.shape[:2]
     size = weight.shape[1]
     depth = weight.shape[2] - size
-    # Per share: blocks, zeros, the packed weight, a row for the cells.
     dtype = sequence.dtype.name
     columns, element = lanes_of(dtype).columns, SIZES[dtype]
     inner = depth + size if forward else family.maps * size
     n = family.maps * size if forward else size
-    share_bytes = 8 * BLOCK_WORDS + element * columns
-    share_bytes += element * ((round_up(n, columns) + 2 * columns) * inner + 2 * PACK_SLACK + size)
-    share_bytes = in_lines(share_bytes)
-    work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
-    parts = fitting_shares(share_count(work_us, max(1, batch // _SHARE_ROWS)), share_bytes)
     words = filled(
         family.block,
         pack=PACK[dtype].address(),
@@ -338,20 +313,35 @@ def prepare(call: Call) -> Prepared:
         depth=depth,
         size=size,
         reverse=int(call.attributes["reverse"]),
-        share_bytes=share_bytes,
     )
+    given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
+    arguments = words_of(family.block, *given, *family.outputs, "workspace")
+    piece_bytes = in_lines(8 * BLOCK_WORDS + element * columns)
+    note = f"packed once, {lanes_of(dtype).rows}x{columns} tiles"
+    work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
+    parts = share_count(work_us, max(1, batch // _SHARE_ROWS))
     packs = []
     if forward:
         words[Forward.multiply] = MULTIPLY_ROWS[dtype].address()
-        operand, sizes = family.inputs.index("weight"), {"depth": depth, "size": size}
-        packs.append(weight_packed(Forward.packed, operand, dtype, maps=family.maps, separate=family.separate, **sizes))
-    given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
+        sizes = {"maps": family.maps, "separate": family.separate, "depth": depth, "size": size}
+        packed = partial(weight_packed, operand=family.inputs.index("weight"), dtype=dtype, **sizes)
+        shares = units.shares(steps, batch, size, family.maps, dtype) if parts == 1 and work_us >= 2 * SHARE_US else 1
+        if shares > 1:
+            panels = packed_bytes(**sizes, dtype=dtype)
+            kernel, note = family.by_units[dtype], f"{note}, steps shared by units"
+            return units.prepare(kernel, words, shares, arguments, piece_bytes, panels, packed, note)
+        packs.append(packed(Forward.packed))
+    # Per share: blocks and zeros, the packed weight, a row for the cells.
+    share_bytes = piece_bytes + element * ((round_up(n, columns) + 2 * columns) * inner + 2 * PACK_SLACK + size)
+    share_bytes = in_lines(share_bytes)
+    parts = fitting_shares(parts, share_bytes)
+    words[family.block.share_bytes] = share_bytes
     return launch(
         family.kernels[dtype],
         words,
-        words_of(family.block, *given, *family.outputs, "workspace"),
+        arguments,
         parts=parts,
         workspace=share_bytes * parts,
         packs=packs,
-        note=f"packed once, {lanes_of(dtype).rows}x{columns} tiles",
+        note=note,
     )
