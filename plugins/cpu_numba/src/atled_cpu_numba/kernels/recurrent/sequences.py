@@ -7,10 +7,9 @@ The products of all steps' x come first, many rows at a time; in the loop remain
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, Pack, Prepared
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS
@@ -324,7 +323,11 @@ def prepare(call: Call) -> Prepared:
     if forward:
         words[Forward.multiply] = MULTIPLY_ROWS[dtype].address()
         sizes = {"maps": family.maps, "separate": family.separate, "depth": depth, "size": size}
-        packed = partial(weight_packed, operand=family.inputs.index("weight"), dtype=dtype, **sizes)
+        operand = family.inputs.index("weight")
+
+        def packed(word: int) -> Pack:
+            return weight_packed(word, operand, dtype, **sizes)
+
         shares = units.shares(steps, batch, size, family.maps, dtype) if parts == 1 and work_us >= 2 * SHARE_US else 1
         if shares > 1:
             panels = packed_bytes(**sizes, dtype=dtype)
