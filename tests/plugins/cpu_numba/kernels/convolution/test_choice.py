@@ -5,6 +5,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled_contexts import Context
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.convolution import choice as convolution
 from atled_cpu_numba.kernels.convolution import pointwise, rows, weight_dots
 from atled_cpu_numba.kernels.convolution import slices as convolution_slices
@@ -287,6 +289,32 @@ def test_large_weights_of_1x1_convolutions_are_multiplied_in_pieces(run, parts, 
     assert note.startswith("1x1, images in place")
     assert run(convolution, name, inputs, [y], parts=parts, **geometry) == 0
     np.testing.assert_allclose(y, forward(x, weight, bias, (0, 0), (1, 1), (1, 1), 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("positions", [(40, 41), (16, 64)])
+def test_images_of_few_maps_are_shared_by_positions(run, parts, images, positions):
+    x, weight, bias = draw(0, images, 40, *positions), draw(1, 20, 40, 1, 1), draw(2, 20)
+    geometry = geometry_of((0, 0), (1, 1), (1, 1), 1)
+    expected = forward(x, weight, bias, (0, 0), (1, 1), (1, 1), 1)
+    y = np.full(expected.shape, np.nan, "f")
+    assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+def test_runs_of_positions_have_formulas_computed_on_the_way(monkeypatch):
+    monkeypatch.setattr(launching, "SHARE_US", 1e-9)
+    monkeypatch.setattr(pool, "_chosen_count", 3)
+    x, w = nn.Variable((1, 40, 40, 41)), nn.Variable((20, 40, 1, 1))
+    x.d, w.d = draw(0, *x.shape), draw(1, *w.shape)
+    with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
+        y = F.relu(F.convolution(x, w))
+        y.forward()
+    (step,) = [step for step in y.plan.steps if step.carrier is None]
+    assert "1x1" in step.note
+    assert step.native.parts > 1
+    expected = forward(x.d, w.d, None, (0, 0), (1, 1), (1, 1), 1)
+    np.testing.assert_allclose(y.d, np.maximum(expected, 0), atol=1e-4)
 
 
 @pytest.mark.parametrize("width", [32, 22, 16])

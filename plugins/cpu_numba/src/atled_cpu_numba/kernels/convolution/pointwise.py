@@ -6,7 +6,7 @@ over are collected from some images and multiplied together, before those images
 cache. With a stride, all positions are collected.
 
 Shares are made of groups, pieces of maps, and images, which are the quickest to change: a piece of the weight stays in
-the cache for all of them.
+the cache for all of them. Where there are too few of these, images are cut into runs of positions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS, CopyImages
+from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.geometry import Pair
@@ -37,6 +38,7 @@ _WEIGHT_BYTES = 768 << 10  # of the maps at once, which stay in the level-2 cach
 _MOST_MAPS = 512  # at once: their bias takes a row of a panel each
 _COLLECTED_BYTES = 1 << 20  # with their results
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
+_RUN_PANELS = 4  # of positions, the least that is a share of its own: each reads all of the weight
 _SLIM_COST = 0.55  # of a panel of one vector, in whole panels
 
 
@@ -63,6 +65,8 @@ class Block:
     at_once: int  # images whose positions that are left over are collected
     rows_at_once: int  # maps
     pieces: int  # of so many maps
+    runs: int  # of positions, into which an image is cut; 1 where some are collected
+    run_length: int
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
     copy_images: int  # address of COPY_IMAGES, or 0 without a stride
@@ -158,9 +162,11 @@ def _build(dtype: str) -> Callable[..., int]:
         images, groups, channels, maps = w[Block.images], w[Block.groups], w[Block.channels], w[Block.maps]
         positions = w[Block.positions]
         in_place, at_once, rows_at_once = w[Block.in_place], w[Block.at_once], w[Block.rows_at_once]
-        pieces = w[Block.pieces]
+        pieces, runs, run_length = w[Block.pieces], w[Block.runs], w[Block.run_length]
+        all_runs = images * runs
         rest = positions - in_place
         pitch, last = at_once * rest, (in_place - 1) // columns * columns
+        image_length = groups * channels * positions
         whole = in_place == 0 and at_once == 1  # one image is collected: its results lie as they are to stay
         # Workspace: blocks of the pieces, starts of the sums, a panel of x, what is collected, its results.
         inner = w[Block.workspace] + part * w[Block.share_bytes]
@@ -170,15 +176,15 @@ def _build(dtype: str) -> Callable[..., int]:
         collected_at = panel_at + element * channels * columns
         results_at = collected_at + element * channels * pitch
         q = words(inner)
-        unit, end = groups * pieces * images * part // parts, groups * pieces * images * (part + 1) // parts
+        unit, end = groups * pieces * all_runs * part // parts, groups * pieces * all_runs * (part + 1) // parts
         while unit < end:
-            outer = unit // images
-            first_image = unit - outer * images
+            outer = unit // all_runs
+            first_run = unit - outer * all_runs
             group = outer // pieces
             first = (outer - group * pieces) * rows_at_once
             rows = min(rows_at_once, maps - first)
-            after = min(images, first_image + end - unit)
-            unit += after - first_image
+            after = min(all_runs, first_run + end - unit)
+            unit += after - first_run
             fill_starts(w[Block.bias], group * maps + first, rows, starts_at)
             weights = w[Block.weight] + element * (group * w[Block.group_weights] + first * w[Block.weight_map])
             weight_map = w[Block.weight_map]
@@ -186,23 +192,35 @@ def _build(dtype: str) -> Callable[..., int]:
             weight_channel = w[Block.weight_channel]
             q[Rows.b_panel], q[Rows.s], q[Rows.s_row], q[Rows.s_column] = columns, starts_at, columns, 0
             q[Rows.copy], q[Rows.a_column] = panel_at, weight_channel
-            for image in range(first_image, after):
+            for run in range(first_run, after):
+                image = run // runs
+                begin = (run - image * runs) * run_length
+                count = min(run_length, in_place - begin)
                 x = w[Block.x] + element * (image * groups + group) * channels * w[Block.height] * w[Block.width]
                 y = w[Block.y] + element * ((image * groups + group) * maps + first) * positions
-                number = (image - first_image) % max(1, at_once)
+                number = (run - first_run) % max(1, at_once)
                 if rest != 0 and number == 0:
-                    taken = min(at_once, after - image)
+                    taken = min(at_once, after - run)
                     collect(w, copying, block, x, taken, collected_at, pitch)
                     multiply(w, inner, collected_at, pitch, taken * rest, 0, y if whole else results_at, pitch)
-                following = groups * channels * positions - last if image + 1 < after else 0
-                multiply(w, inner, x, positions, in_place, following, y, positions)
+                following = 0
+                if begin + count < in_place:
+                    following = columns
+                elif run + 1 < after:
+                    following = image_length - last
+                multiply(w, inner, x + element * begin, positions, count, following, y + element * begin, positions)
                 if rest != 0 and not whole:
                     copy_rows(
                         (results_at + element * number * rest, pitch, y + element * in_place, positions, rows, rest)
                     )
                 if w[Block.after] != 0:
                     start = ((image * groups + group) * maps + first) * positions
-                    call3(w[Block.after], w[Block.after_block], start, start + rows * positions)
+                    if runs == 1:
+                        call3(w[Block.after], w[Block.after_block], start, start + rows * positions)
+                    else:
+                        for _ in range(rows):
+                            call3(w[Block.after], w[Block.after_block], start + begin, start + begin + count)
+                            start += positions
         return 0
 
     return pointwise
@@ -217,16 +235,22 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     strided = p.stride != (1, 1)
     work_us = 2.0 * p.images * p.groups * p.channels * p.maps * p.positions / _FLOPS_PER_US
     tiles = -(-p.maps // lanes.rows)
-    parts = share_count(work_us, p.groups * p.images * -(-tiles // 4))
+    runs = 1 if strided else -(-p.positions // (_RUN_PANELS * lanes.columns))
+    parts = share_count(work_us, p.groups * p.images * max(runs, -(-tiles // 4)))
     rows = min(_MOST_MAPS, max(4 * lanes.rows, _WEIGHT_BYTES // (element * p.channels)))
     pieces = -(-p.maps // rows)
-    if p.groups * p.images * pieces < parts:
-        pieces = -(-parts // (p.groups * p.images))
+    wanted = -(-parts // (p.groups * p.images))
+    if pieces < wanted and wanted <= -(-tiles // 4):
+        pieces = wanted
     rows = -(-tiles // pieces) * lanes.rows
     pieces = -(-p.maps // rows)
-    parts = min(parts, p.groups * p.images * pieces)
     per_share = -(-p.images * p.groups * pieces // parts)
     in_place, at_once = _collected(p, rows, min(p.images, per_share))
+    # Positions that are collected are those of whole images.
+    runs = 1 if at_once else min(runs, -(-parts // (p.groups * p.images * pieces)))
+    run_length = round_up(-(-in_place // runs), lanes.columns)
+    runs = max(1, -(-in_place // run_length))
+    parts = min(parts, p.groups * p.images * pieces * runs)
     pitch = at_once * (p.positions - in_place)
     floats = (rows + p.channels) * (lanes.columns + pitch)
     share_bytes = in_lines(16 * BLOCK_WORDS + element * floats)
@@ -247,6 +271,8 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         at_once=at_once,
         rows_at_once=rows,
         pieces=pieces,
+        runs=runs,
+        run_length=run_length,
         copy_images=COPY_IMAGES[p.dtype].address() if strided else 0,
         height=p.source[0],
         width=p.source[1],

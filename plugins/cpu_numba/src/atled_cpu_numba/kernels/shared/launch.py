@@ -19,9 +19,10 @@ from atled_cpu_numba.store import IRKernel, Kernel
 REALS = ("float32", "float64")
 MOVED = ("16 bits", *REALS)  # by kernels that only move elements, those of 16 bits in pairs: see `moved_as`
 
-# What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and
-# waiting for it takes 1 us, but what one core has in its caches is then read by the other.
-SHARE_US = 30.0
+# What one share should take, about, by rates that few processors fall short of by half. Handing a row over and waiting
+# for it takes 1 us, and what one core has in its caches is then read by the other. With shares of 30 us an encoder took
+# .92 of one core's time on two cores of Zen 3, with shares of 15 us .73, with shorter ones no less than .70.
+SHARE_US = 12.0
 MOST_WORKSPACE_BYTES = 256 << 20
 # A result of that size is written past the caches where nothing is computed on it in pieces: before it is read again,
 # most of it would have left them.
@@ -48,7 +49,7 @@ def is_undivided() -> bool:
 
 
 def share_count(work_us: float, units: int) -> int:
-    """How many shares a call is worth: 1 below 60 us or on one thread; else shares of 30 us or more.
+    """How many shares a call is worth: 1 below 24 us or on one thread; else shares of 12 us or more.
 
     At most two per thread, so that a thread that comes late still finds one to take: more would only pack panels and
     fill caches again (8 % of a product in sixteen shares). No result depends on how a call is divided.
