@@ -9,6 +9,7 @@ from atled_contexts import Context
 from atled_cpu_numba.kernels.convolution import choice as convolution
 from atled_cpu_numba.kernels.convolution import few_positions
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 
 # images, channels, maps, sizes, kernel, pad, stride
 CASES = [
@@ -21,6 +22,8 @@ CASES = [
     (2, 17, 32, (14, 14), (3, 3), (1, 1), (2, 2)),
     (1, 8, 32, (9, 11), (2, 5), (0, 3), (1, 2)),
     (1, 3, 64, (28, 28), (7, 7), (3, 3), (2, 2)),
+    (2, 14, 32, (9, 12), (5, 3), (2, 1), (1, 1)),  # tiles within rows
+    (1, 13, 32, (25, 48), (4, 5), (0, 2), (3, 2)),
 ]
 
 
@@ -48,6 +51,17 @@ def test_values(run, parts, make_call, images, channels, maps, sizes, kernel, pa
     assert few_positions.suits(task_of(problem_of(call)))
     assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
     np.testing.assert_allclose(y, expected, rtol=0, atol=64 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+@pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere images are multiplied together")
+def test_images_that_stay_in_the_nearest_cache_are_computed_one_by_one(run, make_call):
+    x, weight = draw(0, 5, 16, 14, 14), draw(1, 16, 16, 5, 5)
+    y = np.full((5, 16, 14, 14), np.nan, "f")
+    geometry = {"base_axis": 1, "pad": (2, 2), "stride": (1, 1), "dilation": (1, 1), "group": 1}
+    call = make_call("Convolution", [x, weight, None], [y], **geometry)
+    assert convolution.prepare(call).note == "direct, few positions"
+    assert run(convolution, "Convolution", [x, weight, None], [y], **geometry) == 0
+    np.testing.assert_allclose(y, wanted(x, weight, None, (2, 2), (1, 1)), rtol=0, atol=1e-3)
 
 
 def test_formulas_are_computed_on_the_way():

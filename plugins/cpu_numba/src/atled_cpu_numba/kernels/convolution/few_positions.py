@@ -1,8 +1,9 @@
 """Convolutions whose result has few positions per image and many maps: maps in the lanes, positions in the rows.
 
 A register tile is two vectors of maps by ten or twelve positions (five or six under AVX2), of which no vector of
-positions is filled badly: 49 positions are five tiles of ten. The columns of the source are unfolded, see
-`shared.geometry`, so that positions follow one another through every tap; a 1 x 1 kernel reads the source in place.
+positions is filled badly: 49 positions are five tiles of ten. Tiles are within rows, where these fill them. Elsewhere
+the columns of the source are unfolded, see `shared.geometry`, so that positions follow one another through every tap;
+a 1 x 1 kernel reads the source in place.
 
 Shares are made of images and panels of maps; each copies the planes of its images.
 """
@@ -33,6 +34,10 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _MOST_POSITIONS = 1024  # more, and planes that are read again for every panel of maps leave the nearer caches
 _MOST_IMAGES = 2  # more, and their positions fill vectors together
+_MOST_LANES = 1.1  # positions computed per position of a row, for tiles within rows
+_PLANES_BYTES = 24 << 10  # of an image's planes that stay in the level-1 cache, whatever the number of images
+_NEVER = 1 << 60
+_ROWS_READ_QUICKLY = 12  # of a tile of products; with fewer, reading planes takes as long as multiplying what is read
 _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
 # Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
 # in the level-1 cache.
@@ -73,6 +78,9 @@ class Block:
     phases: int  # of the source
     phases_at: int  # word where they start
     lower: int  # 1: tiles of fewer positions waste less
+    runs: int  # of positions that follow one another: rows, or all as one
+    run_length: int
+    run_step: int  # of the source, from run to run
     k_step: int  # terms of all tiles of a panel, before the next ones
     packed: int  # address of the packed weights, or 0
     after: int  # range kernel to run on what is written of the result, or 0
@@ -85,11 +93,38 @@ def suits(task: Task) -> bool:
     return (
         task.forward
         and task.groups == 1
-        and task.images <= _MOST_IMAGES
         and lanes.rows <= positions <= _MOST_POSITIONS
         and task.maps % lanes.columns == 0
         and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
+        and (task.images <= _MOST_IMAGES or _is_near(task))
     )
+
+
+def _is_near(task: Task) -> bool:
+    """Whether each image stays in the level-1 cache, and other kernels would have to read it from farther away."""
+    near = SIZES[task.dtype] * task.channels * math.prod(task.source) <= _PLANES_BYTES
+    return lanes_of(task.dtype).rows < _ROWS_READ_QUICKLY and _has_whole_rows(task) and near
+
+
+def _in_place(task: Task) -> bool:
+    return task.is_pointwise and task.stride == (1, 1)
+
+
+def _has_whole_rows(task: Task) -> bool:
+    """Whether tiles within rows waste little."""
+    width = task.result[1]
+    return not _in_place(task) and min(_computed(width, rows) for rows in _tile_rows(task.dtype)) <= _MOST_LANES * width
+
+
+def _tile_rows(dtype: str) -> tuple[int, int]:
+    """Positions of the two kinds of tiles."""
+    rows = lanes_of(dtype).rows
+    return rows * 5 // 6, rows
+
+
+def _computed(positions: int, rows: int) -> int:
+    """Positions computed for so many by tiles of `rows`; where there are fewer, no tile fits."""
+    return -(-positions // rows) * rows if positions >= rows else _NEVER
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -98,7 +133,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     element, floats, lanes = SIZES[dtype], Real(dtype).pointer, lanes_of(dtype)
-    high, low, columns = lanes.rows, lanes.rows * 5 // 6, lanes.columns
+    (low, high), columns = _tile_rows(dtype), lanes.columns
     tile_high = make_position_tile(high, columns // lanes.vector, dtype)
     tile_low = make_position_tile(low, columns // lanes.vector, dtype)
 
@@ -158,21 +193,24 @@ def _build(dtype: str) -> Callable[..., int]:
             start = (image * maps + first) * positions
             y = w[Block.y] + element * start
             rows = low if w[Block.lower] != 0 else high
-            tiles = (positions + rows - 1) // rows
+            runs, run_length = w[Block.runs], w[Block.run_length]
+            tiles = (run_length + rows - 1) // rows
             for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
                 k0 = k_part * k_step
                 kc = min(k_step, k - k0)
                 taps_at, b = offsets_at + 8 * k0, weights + element * k0 * columns
-                for tile in range(tiles):
-                    at = min(tile * rows, positions - rows)  # the last one overlaps the one before
-                    a, c, kept = x + element * at, y + element * at, sums_at + element * tile * rows * columns
-                    s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
-                    if k0 + kc == k:
-                        kept = 0
-                    if w[Block.lower] != 0:
-                        tile_low((kc, taps_at, a, b, s, s_step, kept, c, positions))
-                    else:
-                        tile_high((kc, taps_at, a, b, s, s_step, kept, c, positions))
+                kept = sums_at
+                for run in range(runs):
+                    for tile in range(tiles):
+                        at = min(tile * rows, run_length - rows)  # the last one overlaps the one before
+                        a, c = x + element * (run * w[Block.run_step] + at), y + element * (run * run_length + at)
+                        s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
+                        left = kept if k0 + kc < k else 0
+                        if w[Block.lower] != 0:
+                            tile_low((kc, taps_at, a, b, s, s_step, left, c, positions))
+                        else:
+                            tile_high((kc, taps_at, a, b, s, s_step, left, c, positions))
+                        kept += element * rows * columns
             if w[Block.after] != 0:
                 call3(w[Block.after], w[Block.after_block], start, start + columns * positions)
         return 0
@@ -187,9 +225,11 @@ FEW_POSITIONS = kernels_by_dtype("few_positions", _build)
 def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     """The convolution of a task that `suits`; biases: for each input behind the weight, whether it is there."""
     lanes, element = lanes_of(task.dtype), SIZES[task.dtype]
-    planes, (result,) = windows(task.source, task.kernel, task.pad, task.stride, task.dilation, unfold=True)
-    in_place = task.is_pointwise and task.stride == (1, 1)
+    in_place, by_rows = _in_place(task), _has_whole_rows(task)
+    planes, (result,) = windows(task.source, task.kernel, task.pad, task.stride, task.dilation, unfold=not by_rows)
     positions, k = math.prod(task.result), task.channels * len(result.taps)
+    runs, run_length = task.result if by_rows else (1, positions)
+    low, high = (_computed(run_length, rows) for rows in _tile_rows(task.dtype))
     plane_length = planes.plane_length(1, 0)
     channel_length = positions if in_place else len(planes.phases) * plane_length
     offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
@@ -200,7 +240,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
             "offsets_start": 8 * k,
             "bias_start": element * lanes.columns,
             "packed_start": element * (k * lanes.columns + PACK_SLACK),
-            "sums_start": element * lanes.columns * (positions + lanes.rows) if k_step < k else 0,
+            "sums_start": element * lanes.columns * runs * min(low, high) if k_step < k else 0,
             "planes_start": 0 if in_place else element * task.channels * channel_length,
         },
     )
@@ -210,7 +250,6 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     if not in_place:  # every share copies planes
         parts = -(-parts // 2)
     parts = fitting_shares(parts, starts["share_bytes"])
-    low, high = lanes.rows * 5 // 6, lanes.rows
     words = filled(
         Block,
         copy_images=0 if in_place else COPY_IMAGES[task.dtype].address(),
@@ -231,7 +270,10 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         phases=len(planes.phases),
         phases_at=OFFSETS + len(offsets),
         k_step=k_step,
-        lower=int(-(-positions // low) * low < -(-positions // high) * high),
+        lower=int(low < high),
+        runs=runs,
+        run_length=run_length,
+        run_step=planes.row_pitch,
         **starts,
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
