@@ -1,22 +1,28 @@
 """docs/cpu_convolution.md: its tables name every file that `choice` and `weight` choose from, and no other."""
 
+import ast
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "cpu_convolution.md").read_text("utf-8")
+PACKAGE = "atled_cpu_numba.kernels."
 KERNELS = ROOT / "plugins/cpu_numba/src/atled_cpu_numba/kernels"
 
 
 def chosen_from(file):
     """The files of the modules whose `prepare` or `prepare_weight` a file calls, by their names there."""
     text = (KERNELS / file).read_text("utf-8")
-    folders = re.findall(r"^from atled_cpu_numba\.kernels\.(\w+) import (.*)$", text, re.MULTILINE)
-    modules = [(folder, *name.split(" as ")) for folder, names in folders for name in names.split(", ")]
+    modules = [
+        (node.module.removeprefix(PACKAGE), found.name, found.asname or found.name)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(PACKAGE)
+        for found in node.names
+    ]
     return {
-        f"{folder}/{names[0]}.py"
-        for folder, *names in modules
-        if re.search(rf"\b{names[-1]}\.prepare(_weight)?\(", text)
+        f"{folder}/{module}.py"
+        for folder, module, name in modules
+        if re.search(rf"\b{name}\.prepare(_weight)?\(", text)
     }
 
 

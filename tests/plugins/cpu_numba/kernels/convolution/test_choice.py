@@ -88,6 +88,14 @@ CASES = [
     ((2, 3, 197), (3, 1, 7), (3,), (1,), (1,), 3),
     ((2, 3, 160), (6, 1, 5), (1,), (1,), (3,), 3),
     ((2, 2, 3, 131), (2, 1, 5, 3), (2, 1), (1, 1), (1, 1), 2),
+    # long sums of many maps both ways, windows collected in panels: strides with dilation, groups, rows of one window,
+    # more windows, terms and maps than at once, one axis and three
+    ((3, 35, 13, 11), (38, 35, 3, 3), (1, 2), (2, 3), (2, 1), 1),
+    ((3, 70, 9, 10), (66, 35, 3, 2), (2, 1), (1, 1), (2, 3), 2),
+    ((5, 64, 3, 1), (33, 64, 3, 3), (1, 1), (1, 1), (2, 2), 1),
+    ((2, 32, 28, 31), (250, 32, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((3, 33, 50), (41, 33, 7), (3,), (2,), (3,), 1),
+    ((2, 32, 4, 7, 9), (40, 32, 3, 3, 3), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1),
     # channels in the lanes, windows of 5 x 5
     ((2, 16, 12, 12), (16, 16, 5, 5), (0, 0), (1, 1), (1, 1), 1),
     ((2, 28, 11, 9), (10, 14, 5, 5), (2, 1), (1, 2), (1, 1), 2),
@@ -333,6 +341,14 @@ def test_strided_windows_of_many_maps_and_whole_quartets_have_the_maps_in_the_la
     call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
     wide_enough = host_lanes().vector >= 8
     assert ("maps in lanes" in convolution.prepare(call).note) == (taken and wide_enough)
+
+
+@pytest.mark.parametrize(("channels", "maps", "taken"), [(32, 32, True), (32, 31, False), (17, 32, False)])
+def test_windows_of_long_sums_and_many_maps_are_collected(make_call, channels, maps, taken):
+    x, weight = np.zeros((3, channels, 9, 9), "f"), np.zeros((maps, channels, 3, 3), "f")
+    y = np.zeros((3, maps, 5, 5), "f")
+    call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
+    assert ("windows in panels" in convolution.prepare(call).note) == taken
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -3,8 +3,8 @@
 Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, and groups that Winograd
 suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
 filters of single planes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`,
-rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or
-`adjoint_lanes`; everything else to `direct`.
+rows of whole vectors to `rows`, long sums to `window_panels`; strides, short sums and wide kernels on small images to
+`map_lanes` or `adjoint_lanes`; everything else to `direct`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,20 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.chwn import choice as chwn
-from atled_cpu_numba.kernels.convolution import adjoint_lanes, direct, few_positions, map_lanes, pointwise, rows, slices
+from atled_cpu_numba.kernels.convolution import (
+    adjoint_lanes,
+    direct,
+    few_positions,
+    map_lanes,
+    pointwise,
+    rows,
+    slices,
+    window_panels,
+)
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import filters, halving, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.winograd import forward as winograd
 
@@ -26,6 +36,7 @@ _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer tha
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
 _FEW_EXPANDED_TERMS = 32  # the same where a convolution has as many maps or more, which formulas find in the caches
 _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
+_ROWS_READ_QUICKLY = 12  # of a tile; with fewer, reading planes takes as long as multiplying what is read
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
 
@@ -64,6 +75,9 @@ def _prepare_planar(problem: Problem) -> Prepared:
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
     if special is not None:
         return special
+    collects_windows = not task.is_pointwise and window_panels.suits(task)
+    if collects_windows and host_lanes().rows < _ROWS_READ_QUICKLY:
+        return window_panels.prepare(task, problem)
     if few_positions.suits(task):
         return few_positions.prepare(task, problem.biases)
     if task.is_pointwise and task.channels > _few_terms(task):
@@ -79,6 +93,8 @@ def _prepare_planar(problem: Problem) -> Prepared:
             return adjoint_lanes.prepare(windows_of, problem.biases)
     if in_rows:
         return rows.prepare(lanes, problem.weight_size, problem.biases)
+    if collects_windows:
+        return window_panels.prepare(task, problem)
     if _tiles_fill_badly(task) and map_lanes.suits(lanes):
         return map_lanes.prepare(lanes, problem.weight_size, problem.biases)
     if task.is_pointwise and task.channels >= pointwise.LEAST_CHANNELS:

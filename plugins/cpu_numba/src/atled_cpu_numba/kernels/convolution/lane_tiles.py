@@ -198,3 +198,42 @@ def make_interleave_rows(dtype: str) -> Any:
     y_row apart.
     """
     return vector_intrinsic("interleave_rows", 6, _generate_interleave, "See make_interleave_rows.", dtype)
+
+
+_PLANES_AT_ONCE = 4  # for each entry that is read of a table
+
+
+def make_collect_vectors(dtype: str) -> Any:
+    """An intrinsic that copies the same vectors of some planes to rows: row i has those of plane i.
+
+    collect_vectors((planes, source, offsets, vectors, table, target, pitch)):
+    source: plane i is at source[offsets[i]]; offsets: address of int64.
+    table: for each of `vectors` vectors two int64, where it is in a plane and where in a row, written in order.
+    target: row i is at target[i * pitch], which no vector reaches beyond.
+    """
+
+    def generate(w, planes, source, offsets, vectors, table, target, pitch):
+        builder = w.builder
+        source, target = w.pointer(source), w.pointer(target)
+        offsets, table = (builder.inttoptr(address, _INT64.as_pointer()) for address in (offsets, table))
+
+        def copy(first, count):
+            """`count` planes from `first` on."""
+            numbers = [builder.add(first, w.number(i)) for i in range(count)]
+            starts = [w.at(source, builder.load(builder.gep(offsets, [i]), typ=_INT64)) for i in numbers]
+            rows = [w.at(target, builder.mul(i, pitch)) for i in numbers]
+            with w.counted(vectors, [table]) as (_, (entry,), following):
+                seen = builder.load(entry, typ=_INT64)
+                place = builder.load(builder.gep(entry, [w.number(1)]), typ=_INT64)
+                for start, row in zip(starts, rows, strict=True):
+                    w.store(w.load(w.at(start, seen)), w.at(row, place))
+                following.append(builder.gep(entry, [w.number(2)]))
+
+        several = builder.sdiv(planes, w.number(_PLANES_AT_ONCE))
+        with w.counted(several, []) as (i, _, _following):
+            copy(builder.mul(i, w.number(_PLANES_AT_ONCE)), _PLANES_AT_ONCE)
+        done = builder.mul(several, w.number(_PLANES_AT_ONCE))
+        with w.counted(builder.sub(planes, done), []) as (i, _, _following):
+            copy(builder.add(done, i), 1)
+
+    return vector_intrinsic("collect_vectors", 7, generate, "See make_collect_vectors.", dtype)

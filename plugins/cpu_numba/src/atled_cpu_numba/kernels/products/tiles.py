@@ -322,6 +322,38 @@ def make_offset_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_
     )
 
 
+def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_rows: int) -> Any:
+    """An intrinsic that adds one whole tile of A B to C, both factors in panels.
+
+    tile((k, a, b, b_step, c, c_row, ahead)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r].
+    b: B[i, j] at b[i * b_step + j], `vectors` vectors of it.
+    c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
+    A is prefetched from a + ahead elements on.
+    """
+
+    def generate(w, k, a, b, b_step, c, c_row, ahead):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        for r in range(rows):
+            w.prefetch(w.at(c, builder.mul(c_row, w.number(r))))
+        with w.counted(k, [w.zeros] * (rows * vectors) + [a, b]) as (_, phis, following):
+            b_vectors = [w.load(w.at(phis[-1], j * w.width)) for j in range(vectors)]
+            w.prefetch(w.at(phis[-2], ahead))
+            for r in range(rows):
+                value = w.splat(w.load_one(w.at(phis[-2], r)))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [w.at(phis[-2], packed_rows), w.at(phis[-1], b_step)]
+        for r in range(rows):
+            row = w.at(c, builder.mul(c_row, w.number(r)))
+            for j in range(vectors):
+                place = w.at(row, j * w.width)
+                w.store(builder.fadd(following[r * vectors + j], w.load(place)), place)
+
+    return vector_intrinsic("panel_tile", 7, generate, "One tile of a product of panels; see make_panel_tile.", dtype)
+
+
 def make_pair_tile(rows: int, dtype: str = "float32", *, packed_rows: int) -> Any:
     """An intrinsic that computes one tile of C = A B + bias, two vectors wide, the rows of B found through a table.
 
