@@ -88,11 +88,18 @@ CASES = [
     ((2, 3, 197), (3, 1, 7), (3,), (1,), (1,), 3),
     ((2, 3, 160), (6, 1, 5), (1,), (1,), (3,), 3),
     ((2, 2, 3, 131), (2, 1, 5, 3), (2, 1), (1, 1), (1, 1), 2),
+    # filters of five and seven rows on padded planes: narrow ones, one row, strides, several results of a plane
+    ((2, 3, 9, 5), (3, 1, 5, 4), (2, 1), (1, 1), (1, 1), 3),
+    ((2, 3, 11, 30), (6, 1, 7, 7), (3, 3), (2, 2), (1, 1), 3),
+    ((2, 2, 20, 17), (2, 1, 5, 3), (0, 4), (2, 1), (1, 1), 2),
+    ((2, 2, 7, 45), (4, 1, 7, 2), (5, 0), (1, 2), (1, 1), 2),
+    ((1, 2, 5, 40), (2, 1, 5, 5), (0, 0), (1, 1), (1, 1), 2),
+    ((1, 2, 3, 2), (2, 1, 7, 5), (6, 6), (2, 2), (1, 1), 2),
     # long sums of many maps both ways, windows collected in panels: strides with dilation, groups, rows of one window,
     # more windows, terms and maps than at once, one axis and three
     ((3, 35, 13, 11), (38, 35, 3, 3), (1, 2), (2, 3), (2, 1), 1),
     ((3, 70, 9, 10), (66, 35, 3, 2), (2, 1), (1, 1), (2, 3), 2),
-    ((5, 64, 3, 1), (33, 64, 3, 3), (1, 1), (1, 1), (2, 2), 1),
+    ((5, 64, 3, 1), (33, 64, 3, 3), (2, 2), (1, 1), (2, 2), 1),
     ((2, 32, 28, 31), (250, 32, 3, 3), (1, 1), (2, 2), (1, 1), 1),
     ((3, 33, 50), (41, 33, 7), (3,), (2,), (3,), 1),
     ((2, 32, 4, 7, 9), (40, 32, 3, 3, 3), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1),
@@ -261,12 +268,14 @@ def test_columns_are_unfolded_where_most_positions_would_be_in_vain(make_call):
     assert "1 phases" in note(60)
 
 
-def test_deconvolution_of_single_planes_adds_the_bias(run, make_call):
-    x, weight, bias = draw(0, 2, 3, 12, 18), draw(1, 3, 1, 5, 3), draw(2, 3)
-    y = np.full((2, 3, 14, 18), np.nan, "f")
+@pytest.mark.parametrize(
+    ("height", "note"), [(4, "depthwise, windows in vectors"), (5, "depthwise, 5 rows of windows in registers")]
+)
+def test_deconvolution_of_single_planes_adds_the_bias(run, make_call, height, note):
+    x, weight, bias = draw(0, 2, 3, 12, 18), draw(1, 3, 1, height, 3), draw(2, 3)
+    y = np.full((2, 3, 9 + height, 18), np.nan, "f")
     geometry = geometry_of((1, 1), (1, 1), (1, 1), 3)
-    note = convolution.prepare(make_call("Deconvolution", [x, weight, bias], [y], **geometry)).note
-    assert note == "depthwise, windows in vectors"
+    assert convolution.prepare(make_call("Deconvolution", [x, weight, bias], [y], **geometry)).note == note
     assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
     expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 3) + bias[:, None, None]
     np.testing.assert_allclose(y, expected, atol=1e-5)

@@ -26,7 +26,7 @@ from atled_cpu_numba.kernels.convolution import (
     window_panels,
 )
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.depthwise import filters, halving, squares, strided
+from atled_cpu_numba.kernels.depthwise import filters, halving, padded, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
@@ -158,9 +158,11 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
     planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
     if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
         return halving.prepare(halving.Problem(*planes, pad, task.dtype), whole.biases)
-    filtered = filters.Problem(
-        *planes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward, dtype=task.dtype
-    )
+    geometry = task.kernel, pad, task.stride, task.dilation
+    tall = padded.Problem(*planes, *geometry, turned=not task.forward, dtype=task.dtype)
+    if padded.suits(tall):
+        return padded.prepare(tall, whole.biases)
+    filtered = filters.Problem(*planes, *geometry, turned=not task.forward, dtype=task.dtype)
     return filters.prepare(filtered, whole.biases)
 
 
