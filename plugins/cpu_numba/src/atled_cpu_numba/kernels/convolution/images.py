@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.shared.geometry import Layout
-from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
@@ -55,10 +55,11 @@ def phase_words(planes: Layout) -> list[int]:
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_every_second, make_copy_rows
 
     element, floats = SIZES[dtype], Real(dtype).pointer
-    copy_rows = make_copy_rows(dtype)
+    copy_rows, copy_every_second = make_copy_rows(dtype), make_copy_every_second(dtype)
+    vector = lanes_of(dtype).vector
 
     @kernel
     def copy_images(block, part, parts):
@@ -87,15 +88,13 @@ def _build(dtype: str) -> Callable[..., int]:
                     if stride_w == 1:
                         copy_rows((source, stride_h * width, target, row_pitch, rows, columns))
                         continue
+                    if stride_w == 2 and columns > vector:
+                        copy_every_second((source, stride_h * width, target, row_pitch, rows, columns))
+                        continue
                     for _ in range(rows):
-                        if stride_w == 2:
-                            x, y = floats(source), floats(target)
-                            for j in range(columns):
-                                y[j] = x[2 * j]
-                        else:
-                            x, y = floats(source), floats(target)
-                            for j in range(columns):
-                                y[j] = x[stride_w * j]
+                        x, y = floats(source), floats(target)
+                        for j in range(columns):
+                            y[j] = x[stride_w * j]
                         source += element * stride_h * width
                         target += element * row_pitch
         return 0

@@ -114,13 +114,14 @@ def suits(task: Task) -> bool:
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.convolution.lane_tiles import make_collect_vectors
+    from atled_cpu_numba.kernels.convolution.window_vectors import make_fill_vectors
     from atled_cpu_numba.kernels.products.tiles import make_panel_tile
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy_rows, make_copy_rows_plus
 
     element, floats = SIZES[dtype], Real(dtype).pointer
     copy_rows, copy_rows_plus = make_copy_rows(dtype), make_copy_rows_plus(dtype)
-    collect_vectors = make_collect_vectors(dtype)
+    fill_vectors, collect_vectors = make_fill_vectors(dtype), make_collect_vectors(dtype)
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
@@ -191,28 +192,6 @@ def _build(dtype: str) -> Callable[..., int]:
         q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
         q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
         call3(w[Block.copy_images], inner, 0, 1)
-
-    @piece
-    def fill_vectors(w, at, p0, length, table):
-        """The vectors that `length` windows from p0 on are collected by; returns how many there are."""
-        rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
-        image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
-        if columns == row_pitch and rows * row_pitch == image_pitch:  # no gaps
-            rows, columns, image_pitch = 1, rows * columns, rows * row_pitch
-        count, done = 0, 0
-        line = p0 // columns
-        column = p0 - line * columns
-        while done < length:
-            image = line // rows
-            start = image * image_pitch + (line - image * rows) * row_pitch + column
-            in_row = min(columns - column, length - done)
-            # What the last vector has beyond the row, the following row replaces.
-            for j in range(0, in_row, vector):
-                table[2 * count], table[2 * count + 1] = start + j, done + j
-                count += 1
-            done += in_row
-            line, column = line + 1, 0
-        return count
 
     @piece
     def multiply(terms, k, first_map, last_map, length, weights, windows_at, pitch, sums_at):
@@ -329,7 +308,9 @@ def _build(dtype: str) -> Callable[..., int]:
                 for number in range(blocks):
                     p0 = tiles * number // blocks * tile_columns
                     length = min(positions, tiles * (number + 1) // blocks * tile_columns) - p0
-                    vectors = fill_vectors(w, at, p0, length, table)
+                    rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
+                    image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
+                    vectors = fill_vectors(rows, columns, image_pitch, row_pitch, p0, length, table)
                     for i in range((last_map - first_map + tile_rows - 1) // tile_rows * tile_rows * pitch):
                         sums[i] = 0.0
                     for r in range(rounds):
