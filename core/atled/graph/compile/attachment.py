@@ -211,7 +211,7 @@ class _Units:
         """The memories that a step reads, and those that it writes."""
         count, slots = step.input_count, self._slots
         reads = {slots[n].memory for n in step.arguments[:count] if n >= 0}
-        writes = {slots[n].memory for n in step.arguments[count:]}
+        writes = {slots[n].memory for n in step.arguments[count:] if n >= 0}
         return reads, writes | {slots[step.arguments[position]].memory for position in step.node.changed}
 
     def _conflicts(self, one: Step, other: Step) -> set[int]:
