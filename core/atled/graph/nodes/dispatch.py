@@ -283,7 +283,8 @@ def _spares(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call
 def is_sparing(decision: Decision[Call], context: Context) -> bool:
     """Whether nobody needs the auxiliary outputs of a call: its backend omits them, and its gradient has another way.
 
-    Both by one backend: another one would pay for what this one saves.
+    Both by one backend: another one would pay for what this one saves. Nor is it another way what the backend ranks
+    lower than the call, such as the reference beside kernels: it leaves out only what no gradient would read then.
     """
     return _omits(decision.implementation, decision.backend, decision.call, context)
 
@@ -295,7 +296,17 @@ def _omits(made: Implementation, backend: str, call: Call, context: Context) -> 
     if sparing is None:
         return False
     op, inputs, attributes = sparing
-    return backend_for(SPECS[op], inputs, attributes, context, call.by_operands) == backend
+    spec = SPECS[op]
+    found = _chosen(spec, inputs, attributes, context, call.by_operands)
+    if found is None or found.implementation is None or found.backend != backend:
+        return False
+    checked, there = spec.check_attributes(attributes, inputs), (found.type_config, found.device_id)
+    gradient = describe_call(spec, inputs, checked, context, *there, call.by_operands)
+    return _rank(found.implementation, gradient) >= _rank(made, call)
+
+
+def _rank(made: Implementation, call: Call) -> float:
+    return 0.0 if made.prefers is None else made.prefers(call)
 
 
 def is_transposed(
@@ -352,12 +363,24 @@ def backend_for(
     by_operands: bool = False,
 ) -> str | None:
     """The backend that would compute a call; None if none would, which is no error here."""
+    found = _chosen(spec, inputs, attributes, context, by_operands)
+    return None if found is None else found.backend
+
+
+def _chosen(
+    spec: OpSpec,
+    inputs: Sequence[ArrayDesc | None],
+    attributes: Mapping[str, Any],
+    context: Context,
+    by_operands: bool,
+) -> Candidate | None:
+    """Who would compute a call; None if nobody would, which is no error here."""
     checked = spec.check_attributes(attributes, inputs)
     if by_operands:
         context = context_by_operands(spec, inputs, context)
     describe = partial(describe_call, spec, inputs, checked, context, by_operands=by_operands)
     candidates = consider(spec.name, context, describe)
-    return next((candidate.backend for candidate in candidates if candidate.state == "chosen"), None)
+    return next((candidate for candidate in candidates if candidate.state == "chosen"), None)
 
 
 def place_of(decision: Decision, context: Context) -> Place:

@@ -112,6 +112,12 @@ STRIDES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Inputs and outputs that kernels take with strides; formulas take them all."""
 
+OMITS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "kernels.pooling.planes": {"MaxPooling": ("place",)},
+    "kernels.reduction.extremum": {"Max": ("index",), "Min": ("index",)},
+}
+"""Auxiliary outputs that kernels leave out where nobody reads them."""
+
 COPIES = ("Assign", "Broadcast", "Cast", "Identity", "TopKGrad")
 """Ops that the formula compiler computes as copies; for other dtypes the reference does."""
 

@@ -27,7 +27,7 @@ from atled.plugin import (
     parse_text,
     setting,
 )
-from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, STRIDES
+from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, OMITS, STRIDES
 from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
@@ -170,6 +170,7 @@ class CpuPlugin:
                     accepts=_accepts(module),
                     note="kernel",
                     layout=_either_layout if op in EITHER_LAYOUT else None,
+                    omits=OMITS.get(module, {}).get(op, ()),
                     integers=module in INTEGERS,
                     strides=STRIDES.get(module, {}).get(op, ()),
                 )
@@ -180,6 +181,7 @@ class CpuPlugin:
                     accepts=_accepts_widened(module),
                     prefers=_below_kernels,
                     note="kernel in float32",
+                    omits=OMITS.get(module, {}).get(op, ()),
                     layout=_either_layout if op in EITHER_LAYOUT else None,
                 )
         for op in COPIES:

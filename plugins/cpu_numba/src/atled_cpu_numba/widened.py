@@ -60,6 +60,7 @@ def wide(call: Call) -> Call:
         deterministic=call.deterministic,
         local_errors=call.local_errors,
         by_operands=call.by_operands,
+        wanted=call.wanted,
     )
 
 

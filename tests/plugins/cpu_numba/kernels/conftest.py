@@ -116,6 +116,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """run(module, name, inputs, outputs, parts=, floats=, **attributes): prepare and launch; fills in `outputs`.
 
+    unread: positions of outputs that are left as they are, because nobody reads them.
     With MOST_PARTS it asserts that the outputs have the same bits however many threads the call is prepared for, in one
     share and in as many as it is worth.
     """
@@ -148,9 +149,10 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         parts: int = 1,
         floats: Mapping[str, float] | None = None,
         mutated: Sequence[int] = (),
+        unread: Sequence[int] = (),
         **attributes: Any,
     ) -> int:
-        call = make_call(name, inputs, outputs, **attributes)
+        call = make_call(name, inputs, outputs, **attributes).without(unread)
         assert module.accepts(call) is True
         prepared = module.prepare(call)
         native = prepared.native

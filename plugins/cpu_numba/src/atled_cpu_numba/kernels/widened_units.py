@@ -148,6 +148,7 @@ def units_of(wide: Call) -> Units | None:
             device_id=wide.device_id,
             deterministic=wide.deterministic,
             local_errors=wide.local_errors,
+            wanted=wide.wanted,
         )
 
     return Units(math.prod(first.shape[:axes]), shared, of)

@@ -125,6 +125,18 @@ def test_max_pooling(run, parts, shape, kernel, stride, pad, ignore_border, dtyp
     np.testing.assert_array_equal(place, places)
 
 
+@maximum_cases
+@both_dtypes
+def test_max_pooling_without_places(run, parts, shape, kernel, stride, pad, ignore_border, dtype):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    expected, places = reference_max(x, kernel, stride, pad, ignore_border)
+    y, place = np.full_like(expected, np.nan), np.full_like(places, 77)
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
+    assert run(pooling, "MaxPooling", [x], [y, place], parts=parts, unread=(1,), **geometry) == 0
+    np.testing.assert_array_equal(y, expected)
+    assert (place == 77).all()
+
+
 def test_places_of_large_windows_are_int32(run):
     x = np.random.default_rng(0).standard_normal((3, 40, 61), "f")
     geometry = {"kernel": (20, 30), "stride": (20, 31), "pad": (0, 0), "ignore_border": True}

@@ -71,8 +71,8 @@ def _load_windows(w: Writer, columns: int, top: Any, bottom: Any, mask: Callable
     ]
 
 
-def make_max_block(columns: int, dtype: str) -> Any:
-    """An intrinsic for the maxima of a vector of windows and their places in the windows, as bytes.
+def make_max_block(columns: int, dtype: str, *, places: bool) -> Any:
+    """An intrinsic for the maxima of a vector of windows and, with `places`, their places in the windows, as bytes.
 
     max_block((top, bottom, y, place, count)):
     top, bottom: address of the first window's two rows (bottom: only if columns is 0).
@@ -94,7 +94,8 @@ def make_max_block(columns: int, dtype: str) -> Any:
                 best = builder.select(wins, value, best)
                 found = builder.select(wins, _order([number] * w.width), found)
             _store(w, best, y, mask(1, 0))
-            store_whole_numbers(w, found, place, 8, mask(1, 0))
+            if places:
+                store_whole_numbers(w, found, place, 8, mask(1, 0))
 
         _whole_or_masked(w, count, write)
 

@@ -6,6 +6,7 @@ Shares are made of planes, the rows of which follow one another without gaps.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
@@ -17,13 +18,13 @@ MOST_PAST_CACHES = 512
 _BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together; they stay in the nearest cache
 
 
-def _build_forward(dtype: str, maxima: bool) -> Callable[..., int]:
+def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block, make_max_block
     from atled_cpu_numba.kernels.shared.options import kernel
 
     element, vector = SIZES[dtype], lanes_of(dtype).vector
-    make = make_max_block if maxima else make_average_block
+    make = partial(make_max_block, places=places) if maxima else make_average_block
     in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
 
     @kernel
@@ -174,11 +175,14 @@ def _build_plane_average_grad(dtype: str) -> Callable[..., int]:
 
 
 PAIRS = {
-    "MaxPooling": kernels_by_dtype("max_pairs", _build_forward, True),
+    "MaxPooling": kernels_by_dtype("max_pairs", _build_forward, True, True),
     "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad", _build_backward, True, False),
-    "AveragePooling": kernels_by_dtype("average_pairs", _build_forward, False),
+    "AveragePooling": kernels_by_dtype("average_pairs", _build_forward, False, False),
     "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad", _build_backward, False, False),
 }
+PAIRS_ALONE = kernels_by_dtype("max_pairs_alone", _build_forward, True, False)
+"""Maxima without their places."""
+
 PAIRS_PAST_CACHES = {
     "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad_past", _build_backward, True, True),
     "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad_past", _build_backward, False, True),

@@ -13,8 +13,9 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
+from atled_cpu_numba.kernels.pooling import windows
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
-from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLANES
+from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_ALONE, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
@@ -26,7 +27,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     refuse_floats,
     share_count,
 )
-from atled_cpu_numba.kernels.shared.layout import filled
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
@@ -36,14 +37,14 @@ _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
-def _build_max(dtype: str) -> Callable[..., int]:
+def _build_max(dtype: str, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.window_rows import make_max_row
 
     element = SIZES[dtype]
-    max_row, max_row_1, max_row_2 = (make_max_row(stride, dtype) for stride in (0, 1, 2))
-    max_row_pairs = make_max_row(2, dtype, pairs=True)
+    max_row, max_row_1, max_row_2 = (make_max_row(stride, dtype, places=places) for stride in (0, 1, 2))
+    max_row_pairs = make_max_row(2, dtype, pairs=True, places=places)
 
     @kernel
     def max_pooling(block, part, parts):
@@ -232,12 +233,14 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
 
 
 _KERNELS = {
-    "MaxPooling": kernels_by_dtype("max_pooling", _build_max),
+    "MaxPooling": kernels_by_dtype("max_pooling", _build_max, True),
     "MaxPoolingGrad": kernels_by_dtype("max_pooling_grad", partial(_build_placed, gathering=False)),
     "MaxPoolingGather": kernels_by_dtype("max_pooling_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": kernels_by_dtype("average_pooling", _build_average),
     "AveragePoolingGrad": kernels_by_dtype("average_pooling_grad", _build_average_grad),
 }
+
+_WITHOUT_PLACES = kernels_by_dtype("max_pooling_alone", _build_max, False)
 
 # Words of inputs and outputs.
 _ARGUMENTS = {
@@ -299,8 +302,15 @@ def _prepare_planar(call: Call) -> Prepared:
     axes = _axes(call)[-2:]
     planes = math.prod(large.shape[: -len(axes)])
     height, width = (_ONE_ROW, *axes)[-2:]
-    # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
-    share_bytes = 64 + 2 * in_lines(large.dtype.itemsize * small.shape[-1]) if name.startswith("Average") else 0
+    dtype, alone = large.dtype.name, name == "MaxPooling" and not call.wanted[1]
+    kernel, note = _special(name, dtype, height, width, alone)
+    found = windows.kernel_for(name, dtype, height, width) if alone or name == "AveragePooling" else None
+    share_bytes = 0
+    if kernel is None and found is not None:
+        kernel, note, share_bytes = found, "short windows", windows.share_bytes(dtype, width)
+    elif name.startswith("Average"):
+        # A factor for each column of windows, one for the row, or the sum of some rows.
+        share_bytes = 64 + 2 * in_lines(large.dtype.itemsize * small.shape[-1])
     words = filled(
         Block,
         planes=planes,
@@ -309,12 +319,14 @@ def _prepare_planar(call: Call) -> Prepared:
         wide=int(height.kernel * width.kernel > MOST_BYTE_PLACES),
         **window_words(height, width),
     )
-    kernel, note = _special(name, large.dtype.name, height, width)
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
+    arguments = _ARGUMENTS[name]
+    if alone:
+        arguments = (*arguments[:2], NO_WORD, *((Block.workspace,) if share_bytes else ()))
     prepared = launch(
-        kernel or _KERNELS[name][large.dtype.name],
+        kernel or (_WITHOUT_PLACES if alone else _KERNELS[name])[dtype],
         words,
-        _ARGUMENTS[name],
+        arguments,
         parts=parts,
         workspace=share_bytes * parts,
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
@@ -322,19 +334,20 @@ def _prepare_planar(call: Call) -> Prepared:
     )
     if not planes:
         return prepared
-    alone = None
-    is_pairs = name in PAIRS and kernel is PAIRS[name][large.dtype.name]
+    past = None
+    is_pairs = name in PAIRS and kernel is PAIRS[name][dtype]
     if is_pairs and large.nbytes >= STREAMED_BYTES and large.shape[-1] <= MOST_PAST_CACHES:
-        alone = PAIRS_PAST_CACHES[name][large.dtype.name] if name in PAIRS_PAST_CACHES else None
-    return in_pieces(prepared, call, planes, alone=alone)
+        past = PAIRS_PAST_CACHES[name][dtype] if name in PAIRS_PAST_CACHES else None
+    return in_pieces(prepared, call, planes, alone=past)
 
 
-def _special(name: str, dtype: str, height: Axis, width: Axis) -> tuple[Kernel | None, str]:
-    """The kernel of `pairs` for windows along these axes, if there is one; the note."""
+def _special(name: str, dtype: str, height: Axis, width: Axis, alone: bool) -> tuple[Kernel | None, str]:
+    """The kernel of `pairs` for windows along these axes, if there is one; the note.  alone: maxima without places."""
     axes = (height, width)
     if any(axis.pad for axis in axes):
         return None, ""
     if all((axis.kernel, axis.result) == (axis.source, 1) for axis in axes) and name in PLANES:
         return PLANES[name][dtype], "whole planes"
     tiles = all((axis.kernel, axis.stride, axis.source) == (2, 2, 2 * axis.result) for axis in axes)
-    return (PAIRS[name][dtype], "2x2 tiles") if tiles and name in PAIRS else (None, "")
+    kernels = PAIRS_ALONE if alone else PAIRS.get(name)
+    return (kernels[dtype], "2x2 tiles") if tiles and kernels else (None, "")

@@ -80,7 +80,7 @@ _ARGUMENTS = {
 }
 
 
-def _build_max(dtype: str) -> Callable[..., int]:
+def _build_max(dtype: str, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import bytes8, call3, ints32, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
@@ -90,12 +90,16 @@ def _build_max(dtype: str) -> Callable[..., int]:
     def compare(count, x_at, place_at, wide_source, y_at, to_at, wide, first, begin):
         """y and its places become the maximum of y and x, whose places start at `begin`, or x itself if it is first."""
         x, y = floats(x_at), floats(y_at)
-        if wide_source != 0:
-            places, to = ints32(place_at), ints32(to_at)
+        if not places:
             for i in range(count):
                 wins = first or ((x[i] > y[i] or x[i] != x[i]) and y[i] == y[i])
                 y[i] = x[i] if wins else y[i]
-                to[i] = places[i] + np.int32(begin) if wins else to[i]
+        elif wide_source != 0:
+            found, to = ints32(place_at), ints32(to_at)
+            for i in range(count):
+                wins = first or ((x[i] > y[i] or x[i] != x[i]) and y[i] == y[i])
+                y[i] = x[i] if wins else y[i]
+                to[i] = found[i] + np.int32(begin) if wins else to[i]
         elif wide != 0:
             narrow, to = bytes8(place_at), ints32(to_at)
             for i in range(count):
@@ -116,8 +120,9 @@ def _build_max(dtype: str) -> Callable[..., int]:
         inner, template = words(share), words(block + 8 * w[Block.inner_block])
         for i in range(w[Block.count]):
             inner[i] = template[i]
-        pooled, places = share + w[Block.pooled_at], share + w[Block.places_at]
-        inner[w[Block.inner_small]], inner[w[Block.inner_place]] = pooled, places
+        inner[w[Block.inner_small]] = share + w[Block.pooled_at]
+        if places:
+            inner[w[Block.inner_place]] = share + w[Block.places_at]
         if w[Block.inner_workspace] >= 0:
             inner[w[Block.inner_workspace]] = share + w[Block.inner_workspace_at]
         windows, window = w[Block.rows] * w[Block.columns], w[Block.kernel_h] * w[Block.kernel_w]
@@ -258,8 +263,9 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
 
 
 _AVERAGE = kernels_by_dtype("average_slices", _build_average)
+_WITHOUT_PLACES = kernels_by_dtype("max_slices_alone", _build_max, False)
 _KERNELS = {
-    "MaxPooling": kernels_by_dtype("max_slices", _build_max),
+    "MaxPooling": kernels_by_dtype("max_slices", _build_max, True),
     "MaxPoolingGrad": kernels_by_dtype("max_slices_grad", partial(_build_placed, gathering=False)),
     "MaxPoolingGather": kernels_by_dtype("max_slices_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": _AVERAGE,
@@ -306,11 +312,12 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
         note += f": {inner.note}" if inner.note else ""
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     parts = fitting_shares(parts, max(1, share_bytes))
-    kernel = _KERNELS[name][large.dtype.name]
+    alone = name == "MaxPooling" and not call.wanted[1]
+    kernel = (_WITHOUT_PLACES if alone else _KERNELS[name])[large.dtype.name]
     return launch(
         kernel,
         words,
-        _ARGUMENTS[name],
+        (Block.large, Block.small, NO_WORD, Block.workspace) if alone else _ARGUMENTS[name],
         parts=parts,
         workspace=share_bytes * parts,
         errors=errors,
@@ -334,7 +341,7 @@ def _planar_call(call: Call, slices: int, planar: Sequence[Axis]) -> Call:
     if call.spec.name == "MaxPooling":
         wide = math.prod(attributes["kernel"]) > MOST_BYTE_PLACES
         outputs.append(small.astype(np.int32 if wide else np.uint8))
-    return Call(call.spec, (large,), tuple(outputs), attributes)
+    return Call(call.spec, (large,), tuple(outputs), attributes, wanted=call.wanted)
 
 
 def _with_inner(name: str, native: Native, table: list[int], sizes: dict[str, int]) -> list[int]:
@@ -353,9 +360,9 @@ def _with_inner(name: str, native: Native, table: list[int], sizes: dict[str, in
 
 def _inner_words(name: str, native: Native) -> dict[str, int]:
     """The words of the inner block for its arguments, by what they are called in ours."""
-    large, small, more = "inner_large", "inner_small", "inner_workspace"
+    large, small, workspace = "inner_large", "inner_small", "inner_workspace"
+    names = (small, large, workspace) if name.endswith("Grad") else (large, small, workspace)
     if name == "MaxPooling":
-        more = "inner_place"
-    names = (small, large, more) if name.endswith("Grad") else (large, small, more)
+        names = (large, small, "inner_place", workspace)[: len(native.arguments)]  # some need workspace
     absent = {"inner_place": NO_WORD, "inner_workspace": NO_WORD}
     return {**absent, **dict(zip(names, native.arguments, strict=True))}

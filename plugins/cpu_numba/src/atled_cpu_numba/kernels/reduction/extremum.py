@@ -15,7 +15,7 @@ from atled_cpu_numba.kernels.reduction.groups import columns_at_once, groups_of
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
-from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
@@ -220,6 +220,7 @@ _KERNELS = {
     ("MinTies", True): kernels_by_dtype("min_value_rows", _build_rows, -1, False, depends=carrying.PARAMETERS),
     ("MinTies", False): _columns("min_value_columns", -1, False),
 }
+_WITHOUT_PLACES = {"Max": "MaxTies", "Min": "MinTies"}
 _KERNEL_OF = {"ArgMax": "Max", "ArgMin": "Min"}
 _MOVING_KERNELS = {
     "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad, depends=carrying.PARAMETERS),
@@ -253,11 +254,13 @@ def prepare(call: Call) -> Prepared:
     else:
         parts, words[Block.unit_columns] = columns_at_once(groups, work_us)
         words[Block.rows_at_once] = rows_at_once = max(1, _RANGE // words[Block.unit_columns])
-    kernel, note = _KERNELS[_KERNEL_OF.get(name, name), by_rows][dtype], "rows" if by_rows else "columns"
+    alone = name in _WITHOUT_PLACES and not call.wanted[1]
+    computed = _WITHOUT_PLACES[name] if alone else _KERNEL_OF.get(name, name)
+    kernel, note = _KERNELS[computed, by_rows][dtype], "rows" if by_rows else "columns"
     if name in _KERNEL_OF:  # the values go into the workspace
         place_first = (Block.x, Block.index, Block.y)
         return launch(kernel, words, place_first, parts=parts, workspace=8 * call.outputs[0].size, note=note)
-    found = (Block.x, Block.y, Block.index)[: 1 + len(call.outputs)]
+    found = (Block.x, Block.y, NO_WORD if alone else Block.index)[: 1 + len(call.outputs)]
     size, is_whole = call.inputs[0].dtype.itemsize, by_rows or words[Block.unit_columns] >= groups.kept_inner
     of_one = groups.reduced_outer * groups.reduced_inner * (1 if by_rows else groups.kept_inner)
     if by_rows or (is_whole and of_one * size <= _SMALL_BYTES):

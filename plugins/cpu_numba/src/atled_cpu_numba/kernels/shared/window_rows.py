@@ -114,8 +114,8 @@ def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[
         yield j, write
 
 
-def make_max_row(stride: int, dtype: str = "float32", *, pairs: bool = False) -> Any:
-    """An intrinsic for the maxima of one row of windows and their places in the windows.
+def make_max_row(stride: int, dtype: str = "float32", *, pairs: bool = False, places: bool = True) -> Any:
+    """An intrinsic for the maxima of one row of windows and, with `places`, their places in the windows.
 
     max_row((plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide)):
     plane: address of rows of `width` floats.  top, row_count: the rows that the windows see, at least one.
@@ -168,6 +168,8 @@ def make_max_row(stride: int, dtype: str = "float32", *, pairs: bool = False) ->
                     w.store(best, w.at(y, j))
                 else:
                     w.store_masked(best, w.at(y, j), mask)
+                if not places:
+                    return
                 with builder.if_else(builder.icmp_signed("!=", wide, w.number(0))) as (then, otherwise):
                     with then:
                         store_whole_numbers(w, found, builder.add(place, builder.mul(j, w.number(4))), 32, mask)

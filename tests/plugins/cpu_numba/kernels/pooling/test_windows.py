@@ -1,0 +1,72 @@
+"""Short windows, of which nobody asks for places: every length of a row, and numbers of all kinds."""
+
+import numpy as np
+import pytest
+
+from atled.plugin import op_spec
+from atled_cpu_numba.kernels.pooling import planes as pooling
+
+KINDS = pytest.mark.parametrize("kernel, stride", [(2, 2), (3, 2), (3, 1)])
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+WIDTHS = (*range(1, 12), *range(14, 20), 31, 32, 33, 34, 35, 36, 66, 67)
+
+
+def geometries(kernel, stride, sizes):
+    """All with a window, none of which sees padding alone."""
+    for pad in (0, 1):
+        for ignore_border in (True, False):
+            geometry = {"kernel": (kernel, kernel), "stride": (stride, stride), "pad": (pad, pad)}
+            geometry["ignore_border"] = ignore_border
+            counts = [
+                (n + 2 * pad - kernel) // stride + 1 if ignore_border else -(-(n + 2 * pad) // stride) for n in sizes
+            ]
+            seen = all((count - 1) * stride - pad < n for count, n in zip(counts, sizes, strict=True))
+            if min(counts) > 0 and seen:
+                yield geometry, counts
+
+
+def numbers(rng, shape):
+    """Few kinds of numbers, so that windows have equal maxima of either sign, NaN and nothing but -inf."""
+    kinds = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    return rng.choice(kinds, shape, p=[0.2, 0.2, 0.1, 0.1, 0.1, 0.25, 0.05])
+
+
+@KINDS
+@DTYPES
+def test_maxima_are_the_references_to_the_sign_of_zero(run, kernel, stride, dtype):
+    rng, spec = np.random.default_rng(0), op_spec("MaxPooling")
+    for sizes in ((height, width) for width in WIDTHS for height in (1, 2, 5)):
+        for geometry, counts in geometries(kernel, stride, sizes):
+            x = numbers(rng, (3, *sizes)).astype(dtype)
+            wanted, places = spec.reference(x, channel_last=False, **geometry)
+            y = np.full((3, *counts), 77, dtype)
+            assert run(pooling, "MaxPooling", [x], [y, places], unread=(1,), **geometry) == 0
+            np.testing.assert_array_equal(y, wanted, f"{sizes} {geometry}")
+            real = ~np.isnan(wanted)
+            np.testing.assert_array_equal(np.signbit(y[real]), np.signbit(wanted[real]), f"{sizes} {geometry}")
+
+
+@KINDS
+@DTYPES
+@pytest.mark.parametrize("including_pad", [True, False])
+def test_averages_are_the_references(run, kernel, stride, dtype, including_pad):
+    rng, spec = np.random.default_rng(0), op_spec("AveragePooling")
+    for sizes in ((height, width) for width in WIDTHS for height in (1, 4)):
+        for geometry, counts in geometries(kernel, stride, sizes):
+            x = rng.standard_normal((2, *sizes)).astype(dtype)
+            wanted = spec.reference(x, channel_last=False, including_pad=including_pad, **geometry)
+            y = np.full((2, *counts), np.nan, dtype)
+            assert run(pooling, "AveragePooling", [x], [y], including_pad=including_pad, **geometry) == 0
+            np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{sizes} {geometry}")
+
+
+@KINDS
+@pytest.mark.parametrize("op", ["MaxPooling", "AveragePooling"])
+def test_shares_give_the_same_bits(run, parts, kernel, stride, op):
+    x = np.random.default_rng(0).standard_normal((7, 13, 21)).astype("f")
+    ((geometry, counts), *_) = geometries(kernel, stride, x.shape[1:])
+    results = [np.empty((7, *counts), "f") for _ in range(2)]
+    for count, y in zip((1, parts), results, strict=True):
+        outputs = [y, np.zeros(y.shape, np.uint8)] if op == "MaxPooling" else [y]
+        assert run(pooling, op, [x], outputs, parts=count, unread=(1,), **geometry) == 0
+    np.testing.assert_array_equal(*results)
