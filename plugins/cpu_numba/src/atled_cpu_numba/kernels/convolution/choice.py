@@ -26,7 +26,7 @@ from atled_cpu_numba.kernels.convolution import (
     window_panels,
 )
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.depthwise import filters, halving, padded, squares, strided
+from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
@@ -107,11 +107,25 @@ def _prepare_3x3(task: Task, whole: Problem) -> Prepared | None:
     pad = _forward_pad(task)
     if task.groups > 1 and (task.maps == 1 or (task.forward and task.channels == 1)) and min(pad) >= 0:
         terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
-        planes = task.groups * task.maps
+        count = task.groups * task.maps
+        if terms == 1:
+            near = planes.Problem(
+                task.images,
+                task.source,
+                count,
+                per_plane,
+                task.result,
+                pad,
+                1,
+                turned=not task.forward,
+                dtype=task.dtype,
+            )
+            if planes.suits(near):
+                return planes.prepare(near, whole.biases)
         filtered = squares.Problem(
             task.images,
             task.source,
-            planes,
+            count,
             task.result,
             pad,
             terms,
@@ -155,14 +169,17 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
             return None
         reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
         pad = reach[0] - pad[0], reach[1] - pad[1]
-    planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
+    sizes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
     if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
-        return halving.prepare(halving.Problem(*planes, pad, task.dtype), whole.biases)
+        near = planes.Problem(*sizes, pad, 2, turned=False, dtype=task.dtype)
+        if planes.suits(near):
+            return planes.prepare(near, whole.biases)
+        return halving.prepare(halving.Problem(*sizes, pad, task.dtype), whole.biases)
     geometry = task.kernel, pad, task.stride, task.dilation
-    tall = padded.Problem(*planes, *geometry, turned=not task.forward, dtype=task.dtype)
+    tall = padded.Problem(*sizes, *geometry, turned=not task.forward, dtype=task.dtype)
     if padded.suits(tall):
         return padded.prepare(tall, whole.biases)
-    filtered = filters.Problem(*planes, *geometry, turned=not task.forward, dtype=task.dtype)
+    filtered = filters.Problem(*sizes, *geometry, turned=not task.forward, dtype=task.dtype)
     return filters.prepare(filtered, whole.biases)
 
 

@@ -1,0 +1,188 @@
+"""Filters of single planes of which all fits the caches: depthwise convolution with 3 x 3 kernels and strides of 1 or 2.
+
+Its adjoint with strides of 1 is one, too, with the kernel turned around. A plane after the other, see `plane_blocks`; one
+whose rows are shorter than a vector takes a vector per row. Shares are made of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from atled.plugin import Prepared
+from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
+from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.launch import (
+    STREAMED_BYTES,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    optional_words,
+    share_count,
+)
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+
+_ROWS = {1: 4, 2: 2}  # of windows at a time, by stride: with the filter they fill the registers
+_MOST_IN_STRIPS = {1: 4, 2: 8}  # vectors of windows in a row, by stride: of wider planes a row is read to its end
+_WIDTHS = (1, 2)  # of vectors for narrow planes: what part of a register
+_ELEMENTS_PER_US = {1: 4e3, 2: 2e3}  # cautious rates of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernels read."""
+
+    x: int  # address
+    weight: int
+    bias: int  # or 0
+    y: int
+    workspace: int
+    share_bytes: int  # of workspace: zeros
+    images: int
+    height: int  # of the source
+    width: int
+    results: int  # per image
+    rows: int  # of the result
+    columns: int
+    pad_h: int
+    pad_w: int
+    strips: int  # whether one vector of all rows is computed after the other
+    cut: int  # 1 if the last window of a row is cut
+    per_plane: int  # results per plane of the source
+    first_tap: int  # 0, or 8 for a kernel that is turned around
+    tap_step: int  # 1, or -1
+    after: int  # range kernel to run on what is written of y, or 0
+    after_block: int
+
+
+class Problem(NamedTuple):
+    """A depthwise convolution with 3 x 3 kernels and equal strides of 1 or 2.
+
+    source, result: height and width.  results: planes per image; per_plane: of them from one plane of the source.
+    turned: whether the kernel is to be turned around.
+    """
+
+    images: int
+    source: Pair
+    results: int
+    per_plane: int
+    result: Pair
+    pad: Pair
+    stride: int
+    turned: bool
+    dtype: str
+
+
+def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
+    """part: of a vector is what is wider than the rows of narrow planes; 0: planes of any width."""
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.depthwise.plane_blocks import make_filter, make_narrow_filter
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    count, lanes = _ROWS[stride], max(2, lanes_of(dtype).vector // max(1, part))
+    several, one, strips = (make_filter(stride, number, dtype) for number in (count, 1, 0))
+    narrow, masked = (make_narrow_filter(stride, lanes, dtype, masked=is_masked) for is_masked in (False, True))
+
+    @kernel
+    def depthwise_planes(block, part_number, parts):
+        w = words(block)
+        height, width, results, per_plane = w[Block.height], w[Block.width], w[Block.results], w[Block.per_plane]
+        rows, columns = w[Block.rows], w[Block.columns]
+        zeros_at = w[Block.workspace] + w[Block.share_bytes] * part_number
+        zeros = floats(zeros_at)
+        for i in range(w[Block.share_bytes] // element):
+            zeros[i] = 0.0
+        units = w[Block.images] * results
+        first, end = units * part_number // parts, units * (part_number + 1) // parts
+        begin = first * rows * columns  # of what `after` is to see
+        # A vector may be read behind a plane, and written behind a result, where others follow.
+        sources = units // per_plane * height * width
+        beyond, source_beyond = lanes - columns, stride * lanes - width
+        for unit in range(first, end):
+            image = unit // results
+            number = unit - image * results
+            plane = image * (results // per_plane) + number // per_plane
+            x, y = w[Block.x] + element * plane * height * width, w[Block.y] + element * unit * rows * columns
+            weight = w[Block.weight] + element * (9 * number + w[Block.first_tap])
+            bias = w[Block.bias] + element * number if w[Block.bias] != 0 else zeros_at
+            given = (x, height, width, w[Block.pad_h], zeros_at, weight, w[Block.tap_step], bias, y, columns)
+            behind = (unit + 1) * rows * columns
+            if part == 0:
+                if w[Block.strips] != 0:
+                    strips((*given, rows, w[Block.pad_w], w[Block.cut]))
+                elif rows >= count:
+                    several((*given, rows, w[Block.pad_w], w[Block.cut]))
+                else:
+                    one((*given, rows, w[Block.pad_w], w[Block.cut]))
+            elif behind + beyond <= end * rows * columns and (plane + 1) * height * width + source_beyond <= sources:
+                narrow(given)
+            else:
+                masked(given)
+            if w[Block.after] != 0 and (unit + 1 == end or behind - begin >= LEAST_AFTER):
+                call3(w[Block.after], w[Block.after_block], begin, behind)
+                begin = behind
+        return 0
+
+    return depthwise_planes
+
+
+_KERNELS = {
+    (stride, part): kernels_by_dtype(f"depthwise_planes_{stride}_{part}", _build, stride, part)
+    for stride in _ROWS
+    for part in (0, *_WIDTHS)
+}
+
+
+def suits(problem: Problem) -> bool:
+    """Whether it is computed here: with at most one row and column of padding, on results that stay in the caches."""
+    p = problem
+    taken = all(n > 0 and pad in (0, 1) for n, pad in zip(p.result, p.pad, strict=True))
+    elements = p.images * p.results * p.result[0] * p.result[1]
+    is_narrow = _part(p) > 0 or p.pad[1] == 0 or p.result[1] > 1
+    return taken and is_narrow and SIZES[p.dtype] * elements < STREAMED_BYTES
+
+
+def _part(p: Problem) -> int:
+    """What part of a vector the rows are to be taken in, each as one; 0 if they are longer, or nothing is cut."""
+    columns, lanes = p.result[1], lanes_of(p.dtype).vector
+    if p.pad != (1, 1):
+        return 0
+    return next((part for part in reversed(_WIDTHS) if columns < max(2, lanes // part)), 0)
+
+
+def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
+    """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
+    p = problem
+    units, lanes = p.images * p.results, lanes_of(p.dtype).vector
+    parts = share_count(units * p.result[0] * p.result[1] / _ELEMENTS_PER_US[p.stride], units)
+    share_bytes = in_lines(SIZES[p.dtype] * (p.source[1] + 4 * lanes))
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=p.images,
+        height=p.source[0],
+        width=p.source[1],
+        results=p.results,
+        rows=p.result[0],
+        columns=p.result[1],
+        pad_h=p.pad[0],
+        pad_w=p.pad[1],
+        strips=int(p.pad[0] == 1 and p.result[1] <= _MOST_IN_STRIPS[p.stride] * lanes),
+        cut=max(0, (p.result[1] - 1) * p.stride - p.pad[1] + 3 - p.source[1]),
+        per_plane=p.per_plane,
+        first_tap=8 if p.turned else 0,
+        tap_step=-1 if p.turned else 1,
+    )
+    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
+    part = _part(p)
+    return launch(
+        _KERNELS[p.stride, part][p.dtype],
+        words,
+        arguments,
+        parts=parts,
+        workspace=share_bytes * parts,
+        after={0: Block.after},
+        note="depthwise, " + ("rows in vectors" if part else "vectors along rows"),
+    )
