@@ -14,19 +14,20 @@ about to read. The address of an output may be one from which those elements alo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder, without_rounding
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
-from atled.ops.formula_llvm_angles import LARGE_ANGLES, LARGEST_SMALL_ANGLE, SMALL_ANGLES
+from atled.ops.formula_llvm_angles import ANGLES, QUICK_ANGLES
 from atled.ops.formula_llvm_circular import CIRCULAR
 from atled.ops.formula_llvm_double import DOUBLE_FUNCTIONS
 from atled.ops.formula_llvm_math import (
     DOUBLE,
     FLOAT,
+    FLOAT_FUNCTIONS,
     INTRINSICS,
-    WRITTEN,
     Code,
     Real,
     bfloat_to_float,
@@ -35,11 +36,13 @@ from atled.ops.formula_llvm_math import (
     float_to_half,
     half_to_float,
 )
+from atled.ops.formula_llvm_powers import POWERS, QUICK_POWERS
 from atled.ops.formula_llvm_tiles import Tiles
 from atled.ops.formula_llvm_whole import WHOLE_TYPES, Whole
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
 
+_WRITTEN = FLOAT_FUNCTIONS.keys()  # in operations, with fewer roundings than what they would be expanded to
 _TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOUBLE, **WHOLE_TYPES}
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
@@ -47,15 +50,29 @@ _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "neg": "neg", "wh
 _ONCE = {"sigmoid": DOUBLE_FUNCTIONS["sigmoid"]}  # of attributes alone: the others are in the C library
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
-_CHUNK = 1024  # elements among which one large angle is enough for the slower code; they stay in the nearest cache
 _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too uneven
 
-# Past the caches: what is computed goes into a buffer, which stays in the first-level cache, and from there in whole
-# lines to memory. So memory is not read before it is overwritten, which is a third of the traffic of most formulas.
+# Functions of which most arguments need little code: the quick form also says whether it is right (i1, 1 if not).
+# A piece of a row with an argument for which it is not is computed again by the whole form, which gives all the other
+# elements the bits that the quick one gives: they must not depend on where shares begin.
+_QUICK: dict[str, dict[str, Callable[..., tuple[str, str]]]] = {FLOAT: QUICK_ANGLES | QUICK_POWERS, DOUBLE: {}}
+_WHOLE: dict[str, dict[str, Callable[..., str]]] = {
+    FLOAT: FLOAT_FUNCTIONS | CIRCULAR | ANGLES | POWERS,
+    DOUBLE: DOUBLE_FUNCTIONS,
+}
+
+# What is computed piece by piece goes into a buffer, which stays in the first-level cache: the inputs, which may be the
+# outputs, are still there if the piece has to be computed again. Past the caches it goes from there in whole lines to
+# memory. So memory is not read before it is overwritten, which is a third of the traffic of most formulas.
 _BUFFERED = 512  # elements
 _LINE_BYTES = 64
+
+# In a function each operation waits for the one before. LLVM interleaves vectors only of short loops, and trusts
+# processors to look ahead into the next iteration, but these are too long for that: two vectors side by side take .85
+# of the time of one after the other on Zen 3, and of powers, the longest, four take .65.
+_INTERLEAVED = {"**": 4}  # others: 2
+_COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 _STREAM = f"""\
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define internal void @stream(ptr %from, ptr %to, i64 %bytes, i1 %past) nounwind {{
 entry:
   %lines = udiv i64 %bytes, {_LINE_BYTES}
@@ -128,7 +145,7 @@ class _Writer:
         self.types = _TYPES if half_instructions else {**_TYPES, "float16": "i16"}
         self.inputs = frozenset(program.inputs)
         self.is_whole = layout.compute in WHOLE_TYPES
-        own = frozenset() if self.is_whole else WRITTEN
+        own = frozenset() if self.is_whole else _WRITTEN
         given = [without_rounding(item) for item in program.expressions] if self.is_whole else program.expressions
         self.expressions = [expand(expression, _EXPANDED - own) for expression in given]
         self.nodes = postorder(self.expressions)
@@ -138,12 +155,14 @@ class _Writer:
         self.wide = Real(self.code, DOUBLE)
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
-        self.loop_count = 0
+        self.loops: list[str] = []  # per loop what is said of it, as the end of its metadata
+        self.buffers: list[str] = []  # per output, where it is computed in pieces
+        self.streamed = False
 
     def write(self, name: str, *, ranges: bool, streamed: bool) -> str:
-        # Not where large angles are looked for first: such formulas are not bound by memory.
-        streamed = streamed and not self.varying_angles()
-        buffers = self.write_buffers() if streamed else []
+        self.streamed = streamed
+        if streamed or self.has_quick():
+            self.write_buffers()
         tiles = self.tiles() if self.layout.is_tiled else None
         sizes: list[str] = []
         if tiles is not None:
@@ -157,11 +176,7 @@ class _Writer:
         elif sizes:
             self.write_rows(addresses, sizes, ranges=ranges)
         else:
-            pointers = [self.code.let(f"inttoptr i64 {address} to ptr") for address in addresses]
-            if streamed:
-                self.write_streamed_row(addresses, pointers, buffers)
-            else:
-                self.write_row(pointers)
+            self.write_row([self.code.let(f"inttoptr i64 {address} to ptr") for address in addresses])
         self.code.do("br label %done")
         self.code.label("done")
         self.code.do("ret i64 0")
@@ -177,7 +192,7 @@ class _Writer:
         # Each iteration loads its elements before it stores them, so no iteration depends on another, not even where
         # an output is an input. Saying so spares the vectorizer run-time checks, which in place would always fail.
         lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = !{i32 1}"]
-        lines += [f"!{loop} = distinct !{{!{loop}, !1}}" for loop in range(3, 3 + self.loop_count)]
+        lines += ["!" + " = distinct !{!".join([str(number)] * 2) + rest for number, rest in enumerate(self.loops, 3)]
         return "\n".join([*lines, ""])
 
     def tiles(self) -> Tiles:
@@ -317,11 +332,10 @@ class _Writer:
 
     def write_row(self, pointers: list[str]) -> None:
         varying = self.load_fixed(pointers)
-        angles = self.varying_angles()
-        if angles:
-            self.write_chunks(pointers, varying, angles)
+        if self.buffers:
+            self.write_pieces(pointers, varying)
         else:
-            self.write_elements("loop", "%start", "%stop", pointers, varying, CIRCULAR)
+            self.write_elements("loop", "%start", "%stop", pointers, varying)
 
     def load_fixed(self, pointers: list[str]) -> list[tuple[int, Expr]]:
         """Loads the inputs that are the same all along the row; returns the others as (operand, node)."""
@@ -333,105 +347,64 @@ class _Writer:
                 self.values[name_node(name)] = self.load(i, pointers[i], "")
         return varying
 
-    def write_buffers(self) -> list[str]:
+    def has_quick(self) -> bool:
+        """Whether a function is computed element by element that has a quick form."""
+        return not self.is_whole and any(
+            node.op in _QUICK[self.real.type] and not self.is_uniform(node) for node in self.nodes
+        )
+
+    def write_buffers(self) -> None:
         """Memory of the call for some elements of each output."""
         types = [self.types[dtype] for dtype in self.layout.dtypes[len(self.program.inputs) :]]
-        return [self.code.let(f"alloca [{_BUFFERED} x {type}], align {_LINE_BYTES}") for type in types]
+        self.buffers = [self.code.let(f"alloca [{_BUFFERED} x {type}], align {_LINE_BYTES}") for type in types]
+        self.code.declarations[_COPY] = None
 
-    def write_streamed_row(self, addresses: list[str], pointers: list[str], buffers: list[str]) -> None:
+    def write_pieces(self, pointers: list[str], varying: list[tuple[int, Expr]]) -> None:
         """The row in pieces, each computed into the buffers and written from there."""
         code, let = self.code, self.code.let
         first = len(self.program.inputs)
         outputs = range(first, len(pointers))
-        varying = self.load_fixed(pointers)
-        begins = [let(f"ptrtoint ptr {self.element(i, pointers[i], '%start')} to i64") for i in outputs]
-        past = [self.may_pass_caches(i, addresses, begin) for i, begin in zip(outputs, begins, strict=True)]
+        past = [self.may_pass_caches(i, pointers) for i in outputs] if self.streamed else []
         code.do("br label %pieces")
         code.label("pieces")
         code.do("br label %piece")
         code.label("piece")
-        code.do("%from = phi i64 [ %start, %pieces ], [ %full, %loop.end ]")
+        code.do("%from = phi i64 [ %start, %pieces ], [ %full, %computed ]")
         code.do(f"%full = add nuw i64 %from, {_BUFFERED}")
         code.do("%is.last = icmp ule i64 %stop, %full")
         code.do("%to = select i1 %is.last, i64 %stop, i64 %full")
 
         def place(operand: int, index: str) -> str:
-            return self.element(operand, buffers[operand - first], let(f"sub i64 {index}, %from"))
+            return self.element(operand, self.buffers[operand - first], let(f"sub i64 {index}, %from"))
 
-        self.write_elements("loop", "%from", "%to", pointers, varying, CIRCULAR, place)
+        found = self.write_elements("loop", "%from", "%to", pointers, varying, place, quick=True)
+        code.do(f"br i1 {found}, label %again, label %computed")
+        code.label("again")
+        if found != "false":
+            self.write_elements("whole", "%from", "%to", pointers, varying, place)
+        code.do("br label %computed")
+        code.label("computed")
         count = let("sub i64 %to, %from")
-        for i, flag in zip(outputs, past, strict=True):
+        for number, i in enumerate(outputs):
             nbytes = let(f"mul i64 {count}, {item_bytes(self.layout.dtypes[i])}")
             target = self.element(i, pointers[i], "%from")
-            code.do(f"call void @stream(ptr {buffers[i - first]}, ptr {target}, i64 {nbytes}, i1 {flag})")
+            function, flag = ("stream", past[number]) if self.streamed else ("llvm.memcpy.p0.p0.i64", "false")
+            given = (self.buffers[number], target) if self.streamed else (target, self.buffers[number])
+            code.do(f"call void @{function}(ptr {given[0]}, ptr {given[1]}, i64 {nbytes}, i1 {flag})")
         code.do("br i1 %is.last, label %piece.done, label %piece")
         code.label("piece.done")
-        # Ordinary stores tell other threads that the work is done, and could overtake these.
-        code.do("fence seq_cst")
+        if self.streamed:
+            # Ordinary stores tell other threads that the work is done, and could overtake these.
+            code.do("fence seq_cst")
 
-    def may_pass_caches(self, output: int, addresses: list[str], begin: str) -> str:
+    def may_pass_caches(self, output: int, pointers: list[str]) -> str:
         """An i1: whether an output begins on a line, and is no input, which is in the cache when it is written."""
         let = self.code.let
+        begin = let(f"ptrtoint ptr {self.element(output, pointers[output], '%start')} to i64")
         result = let(f"icmp eq i64 {let(f'and i64 {begin}, {_LINE_BYTES - 1}')}, 0")
         for i in range(len(self.program.inputs)):
-            result = let(f"and i1 {result}, {let(f'icmp ne i64 {addresses[i]}, {addresses[output]}')}")
+            result = let(f"and i1 {result}, {let(f'icmp ne ptr {pointers[i]}, {pointers[output]}')}")
         return result
-
-    def varying_angles(self) -> list[Expr]:
-        """The arguments of sine, cosine and tangent that are computed in float32, element by element."""
-        if self.real.type != FLOAT:
-            return []
-        found = [node.args[0] for node in self.nodes if node.op in LARGE_ANGLES and not self.is_uniform(node)]
-        return list(dict.fromkeys(found))
-
-    def write_chunks(self, pointers: list[str], varying: list[tuple[int, Expr]], angles: list[Expr]) -> None:
-        """The row in chunks, each by the quick code unless it holds a large angle.
-
-        Looked at first instead of mended later: the outputs may have overwritten the inputs by then.
-        """
-        code, let = self.code, self.code.let
-        code.do("br label %chunks")
-        code.label("chunks")
-        code.do("br label %chunk")
-        code.label("chunk")
-        code.do("%chunk.start = phi i64 [ %start, %chunks ], [ %chunk.stop, %chunk.end ]")
-        code.do(f"%chunk.full = add i64 %chunk.start, {_CHUNK}")
-        cut = let("icmp ult i64 %chunk.full, %stop")
-        code.do(f"%chunk.stop = select i1 {cut}, i64 %chunk.full, i64 %stop")
-        found = self.write_search(pointers, varying, angles)
-        code.do(f"br i1 {let(f'icmp eq i32 {found}, 0')}, label %small, label %large")
-        for name, functions in (("small", SMALL_ANGLES), ("large", LARGE_ANGLES)):
-            code.label(name)
-            table = CIRCULAR | functions
-            self.write_elements(f"{name}.loop", "%chunk.start", "%chunk.stop", pointers, varying, table)
-            code.do("br label %chunk.end")
-        code.label("chunk.end")
-        code.do("%chunk.more = icmp ult i64 %chunk.stop, %stop")
-        code.do("br i1 %chunk.more, label %chunk, label %chunk.done")
-        code.label("chunk.done")
-
-    def write_search(self, pointers: list[str], varying: list[tuple[int, Expr]], angles: list[Expr]) -> str:
-        """Whether the chunk holds an angle beyond LARGEST_SMALL_ANGLE, infinity included and NaN not: an i32, 0 if not.
-
-        An angle that depends on a large one may come out wrong here, but then the large one is found.
-        """
-        code, let, real = self.code, self.code.let, self.real
-        before = dict(self.values)
-        index = self.begin_loop(
-            "search", "%chunk.start", "%found = phi i32 [ 0, %search.head ], [ %found.next, %search ]"
-        )
-        used = postorder(angles)
-        names = frozenset().union(*(angle.names for angle in angles))
-        self.load_varying(index, pointers, [(i, node) for i, node in varying if node.names <= names])
-        self.compute_all(used, CIRCULAR | SMALL_ANGLES)
-        is_large = "false"
-        for angle in angles:
-            size = real.intrinsic("fabs", self.real_value(angle))
-            is_large = let(f"or i1 {is_large}, {real.compare('ogt', size, real.literal(LARGEST_SMALL_ANGLE))}")
-        code.do(f"%found.next = or i32 %found, {let(f'zext i1 {is_large} to i32')}")
-        self.end_loop("search", "%chunk.stop")
-        self.values = before
-        return "%found.next"
 
     def write_elements(
         self,
@@ -440,22 +413,43 @@ class _Writer:
         stop: str,
         pointers: list[str],
         varying: list[tuple[int, Expr]],
-        functions: Mapping[str, Callable[[Real, str], str]],
         place: Callable[[int, str], str] | None = None,
-    ) -> None:
-        """The elements of a row from start to stop, at least one, with these functions of float32.
+        *,
+        quick: bool = False,
+    ) -> str:
+        """The elements of a row from start to stop, at least one; returns whether they must be computed again, an i1.
 
         place: (operand, index) -> where an element of an output is written; in its array if not given.
+        quick: compute by the quick forms that there are.
         """
         before = dict(self.values)
-        index = self.begin_loop(loop, start)
+        flag = (
+            f"i{item_bytes(self.layout.compute) * 8}"  # of the width of what is compared, or vectors would be repacked
+        )
+        looks = quick and self.has_quick()
+        phis = [f"%{loop}.found = phi {flag} [ 0, %{loop}.head ], [ %{loop}.found.next, %{loop} ]"] if looks else []
+        index = self.begin_loop(loop, start, *phis)
         self.load_varying(index, pointers, varying)
-        self.compute_all(self.nodes, functions)
+        hard = self.compute_all(self.nodes, quick=looks)
         for i, expression in enumerate(self.expressions, len(self.program.inputs)):
             target = self.element(i, pointers[i], index) if place is None else place(i, index)
             self.store(i, target, self.real_value(expression))
-        self.end_loop(loop, stop)
+        if looks:
+            is_hard = functools.reduce(lambda a, b: self.code.let(f"or i1 {a}, {b}"), hard)
+            self.code.do(
+                f"%{loop}.found.next = or {flag} %{loop}.found, {self.code.let(f'zext i1 {is_hard} to {flag}')}"
+            )
+        self.end_loop(loop, stop, self.interleaved(looks))
         self.values = before  # values of one loop are none in another
+        return self.code.let(f"icmp ne {flag} %{loop}.found.next, 0") if looks else "false"
+
+    def interleaved(self, is_quick: bool) -> int:
+        """How many vectors a loop computes side by side; 0: what LLVM thinks of it."""
+        if not is_quick and self.has_quick():
+            return 1  # rare, and as much code as it is
+        ops = {node.op for node in self.nodes if not self.is_uniform(node)}
+        written = ops & _WHOLE[self.real.type].keys() if not self.is_whole else set()
+        return max((_INTERLEAVED.get(op, 2) for op in written), default=0)
 
     def begin_loop(self, loop: str, start: str, *phis: str) -> str:
         """Opens a loop; returns its index."""
@@ -469,24 +463,34 @@ class _Writer:
             code.do(phi)
         return f"%{loop}.i"
 
-    def end_loop(self, loop: str, stop: str) -> None:
+    def end_loop(self, loop: str, stop: str, interleaved: int) -> None:
+        """Closes it; interleaved: vectors of an iteration, side by side, if that is not left to LLVM."""
         code = self.code
         code.do(f"%{loop}.i.next = add nuw i64 %{loop}.i, 1")
         code.do(f"%{loop}.more = icmp ult i64 %{loop}.i.next, {stop}")
-        code.do(f"br i1 %{loop}.more, label %{loop}, label %{loop}.end, !llvm.loop !{3 + self.loop_count}")
+        code.do(f"br i1 %{loop}.more, label %{loop}, label %{loop}.end, !llvm.loop !{3 + len(self.loops)}")
         code.label(f"{loop}.end")
-        self.loop_count += 1
+        vectors = f', !{{!"llvm.loop.interleave.count", i32 {interleaved}}}' if interleaved else ""
+        self.loops.append(f", !1{vectors}}}")
 
     def load_varying(self, index: str, pointers: list[str], varying: list[tuple[int, Expr]]) -> None:
         for i, node in varying:
             self.values[node] = self.load(i, self.element(i, pointers[i], index), ", !llvm.access.group !0")
 
-    def compute_all(self, nodes: Sequence[Apply], functions: Mapping[str, Callable[[Real, str], str]]) -> None:
-        if self.real.type == DOUBLE:
-            functions = DOUBLE_FUNCTIONS
+    def compute_all(self, nodes: Sequence[Apply], *, quick: bool) -> list[str]:
+        """Computes the values of nodes; returns where the quick forms are not right, as i1."""
+        functions = {} if self.is_whole else _WHOLE[self.real.type]
+        quick_forms = _QUICK[self.real.type] if quick else {}
+        hard = []
         for node in nodes:
-            if not self.is_uniform(node):
+            if self.is_uniform(node):
+                continue
+            if node.op in quick_forms:
+                self.values[node], is_hard = quick_forms[node.op](self.real, *map(self.real_value, node.args))
+                hard.append(is_hard)
+            else:
                 self.values[node] = self.compute(self.real, node, self.real_value, functions)
+        return hard
 
     def real_value(self, expr: Expr) -> str:
         if isinstance(expr, Number):
@@ -505,7 +509,7 @@ class _Writer:
         real: Real | Whole,
         node: Apply,
         get: Callable[[Expr], str],
-        functions: Mapping[str, Callable[[Real, str], str]],
+        functions: Mapping[str, Callable[..., str]],
     ) -> str:
         args = [get(arg) for arg in node.args]
         if node.op in _ARITHMETIC:

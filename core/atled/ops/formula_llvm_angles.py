@@ -1,8 +1,7 @@
 """LLVM IR of sine, cosine and tangent for float32, without branches and calls: in float32, or for angles of any size.
 
-Up to LARGEST_SMALL_ANGLE the angle is reduced by Cody and Waite's method and everything computed in float32; the
-writer of the loop sees to it that a chunk with a larger one takes the other code, which is right for the largest
-numbers too and four times as slow.
+Up to LARGEST_SMALL_ANGLE the angle is reduced by Cody and Waite's method and everything computed in float32; a piece of
+a row with a larger one takes the other code, which is right for the largest numbers too and four times as slow.
 
 Polynomials without a source are fits of our own: the least maximal relative error of the function over the interval
 (least squares on 4000 Chebyshev points, reweighted until the errors are level, after Lawson), each coefficient rounded
@@ -18,7 +17,9 @@ from collections.abc import Callable, Sequence
 from atled.ops.formula_llvm_math import DOUBLE, FLOAT, ROUNDER, Code, Real
 
 LARGEST_SMALL_ANGLE = 3000.0
-"""The largest angle that SMALL_ANGLES take; with it the number of quarter turns is below 2**11."""
+"""The largest angle of the quick code; with it the number of quarter turns is below 2**11."""
+
+_Function = Callable[[Real, str], str]
 
 # --- small angles, in float32 ---------------------------------------------------------------------------------------
 
@@ -114,9 +115,6 @@ def _tan(r: Real, x: str) -> str:
     value = r.select(is_odd, r.div(r.literal(-1.0), tangent), tangent)
     return _with_signs(r, value, _sign_of(r.code, x))
 
-
-SMALL_ANGLES: dict[str, Callable[[Real, str], str]] = {"sin": _sin, "cos": _cos, "tan": _tan}
-"""The functions by their names, on values of a `Real` of float32 up to LARGEST_SMALL_ANGLE either way."""
 
 # --- angles of any size, in float64 ---------------------------------------------------------------------------------
 
@@ -232,5 +230,21 @@ def _large_tan(r: Real, x: str) -> str:
     return r.mul(d.convert(value, FLOAT), r.intrinsic("copysign", r.literal(1.0), x))
 
 
-LARGE_ANGLES: dict[str, Callable[[Real, str], str]] = {"sin": _large_sin, "cos": _large_cos, "tan": _large_tan}
-"""The same for any float32."""
+def _is_large(r: Real, x: str) -> str:
+    """Whether an angle is not for the code of small ones: infinities are, and NaN is not."""
+    return r.compare("ogt", r.intrinsic("fabs", x), r.literal(LARGEST_SMALL_ANGLE))
+
+
+def _quick(small: _Function) -> Callable[[Real, str], tuple[str, str]]:
+    return lambda r, x: (small(r, x), _is_large(r, x))
+
+
+def _whole(small: _Function, large: _Function) -> _Function:
+    return lambda r, x: r.select(_is_large(r, x), large(r, x), small(r, x))
+
+
+QUICK_ANGLES = {"sin": _quick(_sin), "cos": _quick(_cos), "tan": _quick(_tan)}
+"""The functions by their names, on values of a `Real` of float32: the result, and an i1, which is 1 if it is wrong."""
+
+ANGLES = {"sin": _whole(_sin, _large_sin), "cos": _whole(_cos, _large_cos), "tan": _whole(_tan, _large_tan)}
+"""The same for any float32: of those that are not large the same bits."""

@@ -1,7 +1,7 @@
 """LLVM IR of scalar arithmetic and mathematics, as straight-line code that LLVM's loop vectorizer accepts.
 
-No branches and no library calls in the float32 functions (exp, exp2, expm1, log, log2, log1p, tanh, pow; those of
-angles are in `formula_llvm_angles` and `formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals
+No branches and no library calls in the float32 functions (exp, exp2, expm1, log, log2, log1p, tanh; those of angles are
+in `formula_llvm_angles` and `formula_llvm_circular`, powers in `formula_llvm_powers`): about 1e-7 relative, NaN and infinity right, denormals
 right. float64: `formula_llvm_double`, else the C library.
 
 Floating-point flags: `contract` only. Reciprocals (`arcp`) would turn x / y into NaN or infinity where 1 / y overflows,
@@ -118,6 +118,13 @@ class Real:
             result = self.add(self.mul(result, x), self.literal(coefficient))
         return result
 
+    def short_polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """The same as two of half the degree in x * x: half as long a chain of operations that wait for each other."""
+        square = self.mul(x, x)
+        last, before = coefficients[::-1][::2][::-1], coefficients[::-1][1::2][::-1]
+        even, odd = self.polynomial(square, last), self.polynomial(square, before)
+        return self.add(self.mul(odd, x), even)
+
     def clamp(self, x: str, low: float, high: float) -> str:
         """The value of x limited to [low, high]; NaN stays NaN."""
         x = self.select(self.compare("olt", x, self.literal(low)), self.literal(low), x)
@@ -131,11 +138,9 @@ class Real:
 
 
 def call_function(r: Real, op: str, args: Sequence[str]) -> str:
-    """The function `op` of the formula language on values of r's type."""
+    """A function that is not written here: LLVM's own, or the C library's of float64."""
     if op in INTRINSICS:
         return r.intrinsic(INTRINSICS[op], *args)
-    if r.type == FLOAT and op in _FLOAT_FUNCTIONS:
-        return _FLOAT_FUNCTIONS[op](r, *args)
     wide = [r.convert(arg, DOUBLE) for arg in args]
     result = r.code.call(DOUBLE, "pow" if op == "**" else op, *wide)
     return Real(r.code, DOUBLE).convert(result, r.type)
@@ -234,7 +239,7 @@ def _reduce(r: Real, x: str, sign: int = 1) -> tuple[str, str]:
     return k, r.add(product, rest) if sign > 0 else r.sub(product, rest)
 
 
-def _power_of_two(code: Code, k: str, bias: int = 127) -> str:
+def power_of_two(code: Code, k: str, bias: int = 127) -> str:
     """2 ** (k + bias - 127) as a float, for an i32 k and a result that is normal or 0."""
     exponent = code.let(f"shl i32 {code.let(f'add i32 {k}, {bias}')}, 23")
     return code.let(f"bitcast i32 {exponent} to float")
@@ -243,7 +248,7 @@ def _power_of_two(code: Code, k: str, bias: int = 127) -> str:
 def scaled_exp(r: Real, x: str, exponent: int, sign: int = 1) -> str:
     """exp(sign * x) times 2 ** exponent, where that is normal and the power of two nearest to it too; sign 1 or -1."""
     k, q = _reduce(r, x, sign)
-    scale = _power_of_two(r.code, k, 127 + exponent)
+    scale = power_of_two(r.code, k, 127 + exponent)
     return r.add(scale, r.mul(scale, q))
 
 
@@ -251,8 +256,8 @@ def _times_power(r: Real, q: str, k: str) -> str:
     """(1 + q) * 2 ** k for an i32 k up to 250 either way: in two steps, as 2 ** 128 and 2 ** -127 are not normal."""
     half = r.code.let(f"ashr i32 {k}, 1")
     rest = r.code.let(f"sub i32 {k}, {half}")
-    power = _power_of_two(r.code, half)
-    return r.mul(r.add(power, r.mul(power, q)), _power_of_two(r.code, rest))
+    power = power_of_two(r.code, half)
+    return r.mul(r.add(power, r.mul(power, q)), power_of_two(r.code, rest))
 
 
 def _exp(r: Real, x: str) -> str:
@@ -263,7 +268,7 @@ def _exp(r: Real, x: str) -> str:
 
 def _expm1(r: Real, x: str) -> str:
     k, q = _reduce(r, r.clamp(x, -20.0, 89.0))
-    return expm1_of(r, q, _power_of_two(r.code, k, bias=126), r.code.let(f"icmp eq i32 {k}, 0"))
+    return expm1_of(r, q, power_of_two(r.code, k, bias=126), r.code.let(f"icmp eq i32 {k}, 0"))
 
 
 def expm1_of(r: Real, q: str, half_power: str, is_small: str) -> str:
@@ -313,7 +318,7 @@ SQRT_HALF_BITS = 0x3F3504F3
 MIN_NORMAL = 2.0**-126
 
 
-def _exponent(code: Code, x: str) -> tuple[str, str]:
+def exponent(code: Code, x: str) -> tuple[str, str]:
     """(k, m) for x = m * 2 ** k with sqrt(1/2) <= m < sqrt(2), x positive and normal; k an i32."""
     bits = code.let(f"bitcast float {x} to i32")
     k = code.let(f"ashr i32 {code.let(f'sub i32 {bits}, {SQRT_HALF_BITS}')}, 23")
@@ -337,21 +342,21 @@ def log_edges(r: Real, x: str, result: str) -> str:
     return r.select(r.compare("olt", x, r.literal(0.0)), r.literal(math.nan), result)
 
 
-def _exponent_of_any(r: Real, x: str) -> tuple[str, str]:
-    """(k, m) as `_exponent` gives them, k a float, for any positive x, denormals included."""
+def exponent_of_any(r: Real, x: str) -> tuple[str, str]:
+    """(k, m) as `exponent` gives them, k a float, for any positive x, denormals included."""
     is_denormal = r.compare("olt", x, r.literal(MIN_NORMAL))
-    k, mantissa = _exponent(r.code, r.select(is_denormal, r.mul(x, r.literal(2.0**23)), x))
+    k, mantissa = exponent(r.code, r.select(is_denormal, r.mul(x, r.literal(2.0**23)), x))
     shift = r.select(is_denormal, r.literal(-23.0), r.literal(0.0))
     return r.add(r.code.let(f"sitofp i32 {k} to float"), shift), mantissa
 
 
 def _log(r: Real, x: str) -> str:
-    k, mantissa = _exponent_of_any(r, x)
+    k, mantissa = exponent_of_any(r, x)
     return log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
 def _log2(r: Real, x: str) -> str:
-    k, mantissa = _exponent_of_any(r, x)
+    k, mantissa = exponent_of_any(r, x)
     t = r.sub(mantissa, r.literal(1.0))
     rest = r.sub(_log_sum(r, t, r.literal(0.0)), t)
     # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
@@ -364,111 +369,30 @@ def _log1p(r: Real, x: str) -> str:
     one = r.literal(1.0)
     u = r.add(x, one)
     lost = r.sub(x, r.sub(u, one))  # what rounding 1 + x lost, exactly
-    k, mantissa = _exponent(r.code, u)
+    k, mantissa = exponent(r.code, u)
     # Where k is large nothing was lost, but 2 ** -128 would come out as -infinity.
     is_large = r.code.let(f"icmp sgt i32 {k}, 99")
     bounded = r.code.let(f"select i1 {is_large}, i32 99, i32 {k}")
-    scale = _power_of_two(r.code, r.code.let(f"sub i32 0, {bounded}"))
+    scale = power_of_two(r.code, r.code.let(f"sub i32 0, {bounded}"))
     t = r.add(r.sub(mantissa, one), r.mul(lost, scale))
     return log_edges(r, u, _log_sum(r, t, r.code.let(f"sitofp i32 {k} to float")))
 
 
-# --- pow --------------------------------------------------------------------------------------------------------
+# --- exp2 -------------------------------------------------------------------------------------------------------
 
-# log2((1 + s) / (1 - s)) = s * (2 / ln 2) + s**3 * q(s**2): q where the quotient lies between sqrt(1/2) and sqrt(2),
-# error 5e-12 of the logarithm; (2**r - 1) / r on |r| <= 1/2, error 3e-9 of 2**r. Fits of our own, made like those of
-# `formula_llvm_angles`.
-LOG2_FIT = (0.34022145, 0.41170619, 0.57708285, 0.96179668)
-TWO_LOG2E_HIGH, TWO_LOG2E_LOW = 2.885390043258667, 3.851925978e-08  # 2 / ln 2, the first a float32
-EXP2_FIT = (0.00015326463, 0.0013390806, 0.009618506, 0.0555036, 0.24022648, 0.6931472)
-
-
-def _product_and_rest(r: Real, a: str, b: str) -> tuple[str, str]:
-    """(p, e): the rounded product and what rounding took from it, exactly."""
-    product = r.code.let(f"fmul {r.type} {a}, {b}")  # not to be contracted into the sum it goes to: e is added there
-    return product, _exact_sum(r, a, b, r.neg(product))
-
-
-def _exact_sum(r: Real, a: str, b: str, c: str) -> str:
-    """a * b + c for three float32, rounded once; for where the product and -c are so near that the sum is exact."""
-    if r.code.fused:
-        return r.intrinsic("fma", a, b, c)
-    # A call for each element without the instruction; but the product of two float32 is exact in float64.
-    wide = Real(r.code, DOUBLE)
-    a, b, c = (r.convert(value, DOUBLE) for value in (a, b, c))
-    return wide.convert(wide.add(wide.mul(a, b), c), FLOAT)
-
-
-def _log2_pair(r: Real, x: str) -> tuple[str, str]:
-    """log2(x) as the sum of two floats, nine digits, for a positive and finite x; NaN for NaN."""
-    one = r.literal(1.0)
-    k, mantissa = _exponent_of_any(r, x)
-    k = r.select(r.compare("olt", x, r.literal(math.inf)), k, x)
-    # s = (m - 1) / (m + 1) as a pair: the rest of the division is exact, but for what rounding m + 1 took from it.
-    numerator, denominator = r.sub(mantissa, one), r.add(mantissa, one)
-    lost = r.sub(mantissa, r.sub(denominator, one))
-    inverse = r.div(one, denominator)
-    s = r.code.let(f"fmul float {numerator}, {inverse}")
-    rest = _exact_sum(r, r.neg(s), denominator, numerator)
-    s_low = r.mul(r.sub(rest, r.mul(s, lost)), inverse)
-    square = r.mul(s, s)
-    s_low = r.add(r.mul(s_low, square), s_low)  # the slope of the logarithm is 1 / (1 - s**2)
-    high, low = _product_and_rest(r, s, r.literal(TWO_LOG2E_HIGH))
-    tail = r.add(r.mul(s_low, r.literal(TWO_LOG2E_HIGH)), r.mul(s, r.literal(TWO_LOG2E_LOW)))
-    tail = r.add(r.add(tail, low), r.mul(r.mul(r.polynomial(square, LOG2_FIT), square), s))
-    # Each sum begins with the larger number, so that the difference which gives its rest is exact.
-    above = r.add(k, high)
-    total = r.add(above, tail)
-    return total, r.add(r.add(r.sub(above, total), tail), r.add(r.sub(k, above), high))
+# (2**r - 1) / r on |r| <= 1/2, error 3e-9 of 2**r: a fit of our own, made like those of `formula_llvm_angles`.
+EXP2 = (0.00015326463, 0.0013390806, 0.009618506, 0.0555036, 0.24022648, 0.6931472)
 
 
 def _exp2(r: Real, x: str) -> str:
-    return _exp2_of_pair(r, x)
-
-
-def _exp2_of_pair(r: Real, high: str, low: str | None = None) -> str:
-    """2 ** (high + low), for a `low` that is small where the result is not 0 or infinite."""
-    high = r.clamp(high, -160.0, 140.0)  # beyond these as in `_exp`
-    shifted = r.add(high, r.literal(ROUNDER))
-    rest = r.sub(high, r.sub(shifted, r.literal(ROUNDER)))
-    if low is not None:
-        rest = r.add(rest, r.clamp(low, -1.0, 1.0))
+    x = r.clamp(x, -160.0, 140.0)  # beyond these as in `_exp`
+    shifted = r.add(x, r.literal(ROUNDER))
+    rest = r.sub(x, r.sub(shifted, r.literal(ROUNDER)))
     k = r.code.let(f"sub i32 {r.code.let(f'bitcast float {shifted} to i32')}, {ROUNDER_BITS}")
-    return _times_power(r, r.mul(r.polynomial(rest, EXP2_FIT), rest), k)
+    return _times_power(r, r.mul(r.polynomial(rest, EXP2), rest), k)
 
 
-def _pow(r: Real, x: str, y: str) -> str:
-    """Within 1.5 ulp; 2.5 where a base between 1/2 and 2 has an exponent in the hundreds."""
-    # The exponent as a pair of floats: one would lose a digit for every power of ten in it.
-    size = r.intrinsic("fabs", x)
-    log2, log2_low = _log2_pair(r, size)
-    # A finite y as good as infinity leaves 1 ** inf at 1 (C99, F.9.4.4).
-    bounded = r.clamp(y, -1e30, 1e30)
-    exponent, exponent_low = _product_and_rest(r, bounded, log2)
-    result = _exp2_of_pair(r, exponent, r.add(exponent_low, r.mul(bounded, log2_low)))
-    # 0 and infinity stay or turn into the other one; by a sum, so that y = NaN comes through.
-    is_zero, is_infinite = (r.compare("oeq", size, r.literal(value)) for value in (0.0, math.inf))
-    inverse = r.select(is_zero, r.literal(math.inf), r.literal(0.0))
-    kept_or_turned = r.select(r.compare("olt", y, r.literal(0.0)), inverse, size)
-    kept_or_turned = r.add(kept_or_turned, r.mul(bounded, r.literal(0.0)))
-    result = r.select(r.code.let(f"or i1 {is_zero}, {is_infinite}"), kept_or_turned, result)
-    # A negative base has a result for integral exponents, negative for odd ones.
-    whole = r.intrinsic("trunc", y)
-    half = r.mul(y, r.literal(0.5))
-    is_integral = r.compare("oeq", whole, y)
-    is_odd = r.code.let(f"and i1 {is_integral}, {r.compare('une', r.intrinsic('trunc', half), half)}")
-    result = r.select(is_odd, r.intrinsic("copysign", result, x), result)
-    is_negative = r.compare("olt", x, r.literal(0.0))
-    is_finite = r.compare("olt", size, r.literal(math.inf))
-    is_fractional = r.compare("one", whole, y)
-    undefined = r.code.let(f"and i1 {r.code.let(f'and i1 {is_finite}, {is_fractional}')}, {is_negative}")
-    result = r.select(undefined, r.literal(math.nan), result)
-    # 1 ** NaN and NaN ** 0 are 1, whatever else (C99).
-    is_one = r.code.let(f"or i1 {r.compare('oeq', x, r.literal(1.0))}, {r.compare('oeq', y, r.literal(0.0))}")
-    return r.select(is_one, r.literal(1.0), result)
-
-
-_FLOAT_FUNCTIONS: dict[str, Callable[..., str]] = {
+FLOAT_FUNCTIONS: dict[str, Callable[..., str]] = {
     "exp": _exp,
     "exp2": _exp2,
     "expm1": _expm1,
@@ -477,8 +401,5 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., str]] = {
     "log": _log,
     "log2": _log2,
     "log1p": _log1p,
-    "**": _pow,
 }
-
-WRITTEN = frozenset(_FLOAT_FUNCTIONS)
-"""Functions of float32 that are written here, in operations without calls."""
+"""Functions of float32 by their names, in operations without calls."""
