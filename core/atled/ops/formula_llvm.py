@@ -22,7 +22,9 @@ from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
 from atled.ops.formula_llvm_angles import ANGLES, QUICK_ANGLES
 from atled.ops.formula_llvm_circular import CIRCULAR
+from atled.ops.formula_llvm_circular_double import CIRCULAR_DOUBLE
 from atled.ops.formula_llvm_double import DOUBLE_FUNCTIONS
+from atled.ops.formula_llvm_erf import ERF
 from atled.ops.formula_llvm_math import (
     DOUBLE,
     FLOAT,
@@ -55,10 +57,13 @@ _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too 
 # Functions of which most arguments need little code: the quick form also says whether it is right (i1, 1 if not).
 # A piece of a row with an argument for which it is not is computed again by the whole form, which gives all the other
 # elements the bits that the quick one gives: they must not depend on where shares begin.
-_QUICK: dict[str, dict[str, Callable[..., tuple[str, str]]]] = {FLOAT: QUICK_ANGLES | QUICK_POWERS, DOUBLE: {}}
+_QUICK: dict[str, dict[str, Callable[..., tuple[str, str]]]] = {
+    FLOAT: QUICK_ANGLES | QUICK_POWERS,
+    DOUBLE: QUICK_ANGLES,
+}
 _WHOLE: dict[str, dict[str, Callable[..., str]]] = {
-    FLOAT: FLOAT_FUNCTIONS | CIRCULAR | ANGLES | POWERS,
-    DOUBLE: DOUBLE_FUNCTIONS,
+    FLOAT: FLOAT_FUNCTIONS | CIRCULAR | ANGLES | ERF | POWERS,
+    DOUBLE: DOUBLE_FUNCTIONS | CIRCULAR_DOUBLE | ANGLES | ERF,
 }
 
 # What is computed piece by piece goes into a buffer, which stays in the first-level cache: the inputs, which may be the

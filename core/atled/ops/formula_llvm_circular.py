@@ -1,7 +1,8 @@
-"""LLVM IR of the inverse circular functions, and of the hyperbolic ones and their inverses, for float32.
+"""LLVM IR of the inverse circular functions, and of the hyperbolic ones and their inverses.
 
-In float32 to one or two units in the last place, without branches and calls, so that loops over it run in vectors:
-denormals, infinities and NaN are right. Most of the code is there to keep digits that float32 would lose.
+For float32; some for float64 as well, of which the others are in `formula_llvm_circular_double`. To one or two units in
+the last place, without branches and calls, so that loops over it run in vectors: denormals, infinities and NaN are
+right. Most of the code is there to keep digits that float32 would lose.
 
 The polynomials are fits of our own, made like those of `formula_llvm_angles`.
 """
@@ -11,24 +12,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.ops.formula_llvm_math import LN2_HIGH, LN2_LOW, Real, scaled_exp
+from atled.ops import formula_llvm_double
+from atled.ops.formula_llvm_math import DOUBLE, FLOAT, LN2_HIGH, LN2_LOW, Real, scaled_exp
 
-# pi / 2 rounded to float32, and what is lost by that.
-_QUARTER_TURN, _QUARTER_TURN_REST = 1.57079637050628662109375, -4.37113882867379e-08
+# pi / 2 rounded to the type, and what is lost by that.
+_QUARTER_TURN = {
+    FLOAT: (1.57079637050628662109375, -4.37113882867379e-08),
+    DOUBLE: (1.5707963267948966, 6.123233995736766e-17),
+}
 
 # --- inverse circular functions -------------------------------------------------------------------------------------
 
-# (asin(s) / s - 1) / s**2 in s**2 up to 1/4, error 5e-9; (atan(t) / t - 1) / t**2 in t**2 up to 1, error 3e-9.
-_ARCSINE = (0.042211797, 0.024152093, 0.04547604, 0.07495252, 0.16666754)
+# (asin(s) / s - 1) / s**2 in s**2 up to 1/4, errors 5e-9 and 1e-18; (atan(t) / t - 1) / t**2 in t**2 up to 1, error
+# 3e-9.
+_ARCSINE = {
+    FLOAT: (0.042211797, 0.024152093, 0.04547604, 0.07495252, 0.16666754),
+    DOUBLE: (
+        *(0.03262573323246964, -0.02099424589686143, 0.021703888278742024, 0.0037079441378468072),
+        *(0.01077982411438763, 0.011398993325877939, 0.013980809963635687, 0.017351612965217863),
+        *(0.022372214929787672, 0.03038194271007044, 0.044642857174557196, 0.07499999999970869, 0.1666666666666676),
+    ),
+}
 _ARCTANGENT = (
     *(-0.0017821442, 0.010866271, -0.031093534, 0.05787887, -0.08399208),
     *(0.10950861, -0.14264014, 0.1999853, -0.333333),
 )
 
 
-def _from_quarter_turn(r: Real, a: str, rest: str) -> str:
+def from_quarter_turn(r: Real, a: str, rest: str) -> str:
     """pi / 2 - (a + rest), the small parts first."""
-    return r.sub(r.literal(_QUARTER_TURN), r.sub(a, r.sub(r.literal(_QUARTER_TURN_REST), rest)))
+    high, low = map(r.literal, _QUARTER_TURN[r.type])
+    return r.sub(high, r.sub(a, r.sub(low, rest)))
 
 
 def _atan(r: Real, x: str) -> str:
@@ -37,7 +51,7 @@ def _atan(r: Real, x: str) -> str:
     ratio = r.select(is_steep, r.div(one, size), size)
     square = r.mul(ratio, ratio)
     rest = r.mul(r.polynomial(square, _ARCTANGENT), r.mul(square, ratio))
-    angle = r.select(is_steep, _from_quarter_turn(r, ratio, rest), r.add(ratio, rest))
+    angle = r.select(is_steep, from_quarter_turn(r, ratio, rest), r.add(ratio, rest))
     return r.intrinsic("copysign", angle, x)
 
 
@@ -47,13 +61,13 @@ def _arcsine_parts(r: Real, x: str) -> tuple[str, str, str]:
     is_far = r.compare("ogt", size, half)
     square = r.select(is_far, r.sub(half, r.mul(half, size)), r.mul(size, size))
     s = r.select(is_far, r.intrinsic("sqrt", square), size)
-    return is_far, s, r.mul(r.polynomial(square, _ARCSINE), r.mul(square, s))
+    return is_far, s, r.mul(r.polynomial(square, _ARCSINE[r.type]), r.mul(square, s))
 
 
 def _asin(r: Real, x: str) -> str:
     # Beyond 1/2: asin(x) = pi / 2 - 2 asin(s).
     is_far, s, rest = _arcsine_parts(r, x)
-    far = _from_quarter_turn(r, r.add(s, s), r.add(rest, rest))
+    far = from_quarter_turn(r, r.add(s, s), r.add(rest, rest))
     return r.intrinsic("copysign", r.select(is_far, far, r.add(s, rest)), x)
 
 
@@ -61,30 +75,39 @@ def _acos(r: Real, x: str) -> str:
     # Near 0: acos(x) = pi / 2 - asin(x). Near 1 it is 2 asin(s), and of -|x| what is left to half a turn.
     is_far, s, rest = _arcsine_parts(r, x)
     signed, signed_rest = r.intrinsic("copysign", s, x), r.intrinsic("copysign", rest, x)
-    near = _from_quarter_turn(r, signed, signed_rest)
+    near = from_quarter_turn(r, signed, signed_rest)
     is_negative = r.compare("olt", x, r.literal(0.0))
-    left = _from_quarter_turn(r, s, rest)
+    left = from_quarter_turn(r, s, rest)
     half = r.select(is_negative, left, r.add(s, rest))
     return r.select(is_far, r.add(half, half), near)
 
 
 # --- hyperbolic functions -------------------------------------------------------------------------------------------
 
-_SINH = (0.00020376634, 0.008330223, 0.16666718)  # (sinh(x) / x - 1) / x**2 in x**2 up to 1, error 3e-8
+# (sinh(x) / x - 1) / x**2 in x**2 up to 1, errors 3e-8 and 3e-19.
+_SINH = {
+    FLOAT: (0.00020376634, 0.008330223, 0.16666718),
+    DOUBLE: (
+        *(7.776774039735247e-13, 1.6056655045254173e-10, 2.505213103290616e-08, 2.7557319106642065e-06),
+        *(0.00019841269841593535, 0.008333333333332912, 0.16666666666666669),
+    ),
+}
+_SCALED_EXP = {FLOAT: scaled_exp, DOUBLE: formula_llvm_double.scaled_exp}
+_BEYOND = {FLOAT: 90.0, DOUBLE: 711.0}  # both are infinite from there on; an eighth of exp is not
 
 
 def _half_exponentials(r: Real, x: str) -> tuple[str, str, str]:
     """|x|, exp(|x|) / 2 and exp(-|x|) / 2."""
     size = r.intrinsic("fabs", x)
-    inside = r.select(r.compare("ogt", size, r.literal(90.0)), r.literal(90.0), size)
-    eighth = scaled_exp(r, inside, -3)  # even of 90 not beyond 2**127
+    end = r.literal(_BEYOND[r.type])
+    eighth = _SCALED_EXP[r.type](r, r.select(r.compare("ogt", size, end), end, size), -3)
     return size, r.mul(eighth, r.literal(4.0)), r.div(r.literal(1.0 / 16.0), eighth)
 
 
 def _sinh(r: Real, x: str) -> str:
     size, grown, fallen = _half_exponentials(r, x)
     square = r.mul(x, x)
-    near = r.add(size, r.mul(r.polynomial(square, _SINH), r.mul(square, size)))
+    near = r.add(size, r.mul(r.polynomial(square, _SINH[r.type]), r.mul(square, size)))
     value = r.select(r.compare("olt", size, r.literal(1.0)), near, r.sub(grown, fallen))
     return r.intrinsic("copysign", value, x)
 
@@ -174,14 +197,14 @@ def _atanh(r: Real, x: str) -> str:
     return r.intrinsic("copysign", r.select(r.compare("olt", size, one), result, at_end), x)
 
 
+CIRCULAR_OF_BOTH: dict[str, Callable[[Real, str], str]] = {"asin": _asin, "acos": _acos, "sinh": _sinh, "cosh": _cosh}
+"""Functions by their names in the formula language, on values of a `Real` of either type."""
+
 CIRCULAR: dict[str, Callable[[Real, str], str]] = {
+    **CIRCULAR_OF_BOTH,
     "atan": _atan,
-    "asin": _asin,
-    "acos": _acos,
-    "sinh": _sinh,
-    "cosh": _cosh,
     "asinh": _asinh,
     "acosh": _acosh,
     "atanh": _atanh,
 }
-"""The functions by their names in the formula language, on values of a `Real` of float32."""
+"""All of them, on values of a `Real` of float32."""

@@ -1,7 +1,7 @@
 """LLVM IR of exponentials and logarithms for float64, without branches and calls, so that loops over it run in vectors.
 
 Within two units in the last place; expm1, tanh and sigmoid four, where terms cancel. NaN, infinity and denormals are
-right. Everything else of float64, and most that is computed once per call, is the C library's.
+right. What is computed once per call is the C library's, but for the sigmoid, which it lacks.
 
 The polynomials are fits of our own: the least maximal error of the function over the interval (Remez).
 """
@@ -23,6 +23,12 @@ _EXP = (
     *(2.511788614426981e-08, 2.763130752112126e-07, 2.7557216223708027e-06, 2.4801489871010566e-05),
     *(0.00019841269917466757, 0.001388888894707926, 0.008333333333307168, 0.0416666666665152),
     *(0.166666666666667, 0.5),
+)
+# (2**r - 1) / r on |r| <= 1/2: error 4e-18 of 2**r.
+_EXP2 = (
+    *(4.438827429616856e-10, 7.0732330532120926e-09, 1.017816024164206e-07, 1.321543883486272e-06),
+    *(1.5252733633621122e-05, 0.00015403530449040268, 0.0013333558146546528, 0.0096181291076016),
+    *(0.05550410866482172, 0.24022650695910108, 0.6931471805599453),
 )
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 in s**2, where the quotient lies between sqrt(1/2) and sqrt(2): error 3e-18.
 _LOG = (
@@ -49,15 +55,35 @@ def _power_of_two(code: Code, k: str, bias: int = 1023) -> str:
     return code.let(f"bitcast i64 {exponent} to double")
 
 
-def _exp(r: Real, x: str) -> str:
-    # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product. Two powers, as
-    # 2 ** 1024 and 2 ** -1023 are not normal; the first is half of k, rounded by a shift of the unsigned k + 2048.
-    k, q = _reduce(r, r.clamp(x, -746.0, 710.0))
+def _times_power(r: Real, q: str, k: str) -> str:
+    """(1 + q) * 2 ** k for an i64 k up to 2000 either way: in two steps, as 2 ** 1024 and 2 ** -1023 are not normal."""
+    # The first is half of k, rounded by a shift of the unsigned k + 2048.
     let = r.code.let
     biased = let(f"add i64 {k}, 2048")
     half = let(f"sub i64 {let(f'lshr i64 {biased}, 1')}, 1024")
     power = _power_of_two(r.code, half)
     return r.mul(r.add(power, r.mul(power, q)), _power_of_two(r.code, let(f"sub i64 {k}, {half}")))
+
+
+def scaled_exp(r: Real, x: str, exponent: int = 0) -> str:
+    """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too."""
+    k, q = _reduce(r, x)
+    scale = _power_of_two(r.code, k, 1023 + exponent)
+    return r.add(scale, r.mul(scale, q))
+
+
+def _exp(r: Real, x: str) -> str:
+    # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
+    k, q = _reduce(r, r.clamp(x, -746.0, 710.0))
+    return _times_power(r, q, k)
+
+
+def _exp2(r: Real, x: str) -> str:
+    x = r.clamp(x, -1080.0, 1030.0)
+    shifted = r.add(x, r.literal(_ROUNDER))
+    rest = r.sub(x, r.sub(shifted, r.literal(_ROUNDER)))
+    k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {_ROUNDER_BITS}")
+    return _times_power(r, r.mul(r.polynomial(rest, _EXP2), rest), k)
 
 
 def _expm1(r: Real, x: str) -> str:
@@ -68,10 +94,8 @@ def _expm1(r: Real, x: str) -> str:
 def _sigmoid(r: Real, x: str) -> str:
     # 1 / (1 + exp(-x)) with both terms scaled down, so that exp(-x) stays finite where the result is denormal; beyond
     # the limits the result is 0 or 1.
-    k, q = _reduce(r, r.neg(r.clamp(x, -746.0, 60.0)))
-    scale = _power_of_two(r.code, k, 1023 - 64)
     one = r.literal(2.0**-64)
-    return r.div(one, r.add(r.add(scale, r.mul(scale, q)), one))
+    return r.div(one, r.add(scaled_exp(r, r.neg(r.clamp(x, -746.0, 60.0)), -64), one))
 
 
 def _tanh(r: Real, x: str) -> str:
@@ -107,14 +131,30 @@ def _log_sum(r: Real, t: str, k: str) -> str:
     return r.add(r.mul(k, r.literal(_LN2_HIGH)), r.add(t, small))
 
 
-def _log(r: Real, x: str) -> str:
+def _exponent_of_any(r: Real, x: str) -> tuple[str, str]:
+    """The same for any positive x, denormals included."""
     is_denormal = r.compare("olt", x, r.literal(_MIN_NORMAL))
     k, mantissa = _exponent(r, r.select(is_denormal, r.mul(x, r.literal(2.0**52)), x))
-    k = r.add(k, r.select(is_denormal, r.literal(-52.0), r.literal(0.0)))
+    return r.add(k, r.select(is_denormal, r.literal(-52.0), r.literal(0.0))), mantissa
+
+
+def _log(r: Real, x: str) -> str:
+    k, mantissa = _exponent_of_any(r, x)
     return log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
-def _log1p(r: Real, x: str) -> str:
+def _log2(r: Real, x: str) -> str:
+    k, mantissa = _exponent_of_any(r, x)
+    t = r.sub(mantissa, r.literal(1.0))
+    rest = r.sub(_log_sum(r, t, r.literal(0.0)), t)
+    # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
+    fraction = r.literal(LOG2E - 1.0)
+    low = r.add(r.add(r.mul(t, fraction), r.mul(rest, fraction)), rest)
+    return log_edges(r, x, r.add(r.add(t, low), k))
+
+
+def log1p(r: Real, x: str) -> str:
+    """log(1 + x)."""
     one = r.literal(1.0)
     u = r.add(x, one)
     lost = r.sub(x, r.sub(u, one))  # what rounding 1 + x lost, exactly
@@ -128,10 +168,12 @@ def _log1p(r: Real, x: str) -> str:
 
 DOUBLE_FUNCTIONS: dict[str, Callable[[Real, str], str]] = {
     "exp": _exp,
+    "exp2": _exp2,
     "expm1": _expm1,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
     "log": _log,
-    "log1p": _log1p,
+    "log2": _log2,
+    "log1p": log1p,
 }
 """The functions by their names in the formula language, on values of a `Real` of float64."""

@@ -1,8 +1,8 @@
 """LLVM IR of scalar arithmetic and mathematics, as straight-line code that LLVM's loop vectorizer accepts.
 
-No branches and no library calls in the float32 functions (exp, exp2, expm1, log, log2, log1p, tanh; those of angles are
-in `formula_llvm_angles` and `formula_llvm_circular`, powers in `formula_llvm_powers`): about 1e-7 relative, NaN and infinity right, denormals
-right. float64: `formula_llvm_double`, else the C library.
+No branches and no library calls in the float32 functions (exp, exp2, expm1, log, log2, log1p, tanh; the others are in
+modules of their own beside this one): about 1e-7 relative, NaN and infinity right, denormals right. float64:
+`formula_llvm_double`.
 
 Floating-point flags: `contract` only. Reciprocals (`arcp`) would turn x / y into NaN or infinity where 1 / y overflows,
 `nnan` and `ninf` would drop the special cases, and the correction terms below must not be reassociated.

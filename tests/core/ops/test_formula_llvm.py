@@ -138,11 +138,34 @@ def test_circular_functions_are_right_to_two_units_over_their_whole_range():
         check(text, unit_range, rtol=2.5e-7, atol=2e-45)
 
 
+def test_float64_circular_functions_are_right_over_their_whole_range():
+    log_range = np.concatenate([np.logspace(-323, 308, 20001), [5e-324, np.finfo(np.float64).max]])
+    both_signs = np.concatenate([-log_range, log_range, np.linspace(-30, 30, 20001)])
+    for text in ("atan(x)", "sinh(x)", "cosh(x)", "asinh(x)", "erf(x)", "exp2(x)"):
+        check(text, both_signs, rtol=7e-16, atol=5e-324)
+    for text in ("sin(x)", "cos(x)", "tan(x)"):
+        check(text, both_signs[abs(both_signs) < 1e15], rtol=9e-16, atol=5e-324)
+    check("acosh(x)", np.concatenate([log_range[log_range >= 1], np.linspace(1, 2, 20001)]), rtol=7e-16)
+    check("log2(x)", np.concatenate([log_range, np.linspace(0.5, 2, 20001)]), rtol=7e-16)
+    near_one = 1 - np.arange(1, 1001) * 2.0**-53
+    unit_range = np.concatenate([both_signs[abs(both_signs) <= 1], near_one, np.linspace(-1, 1, 20001)])
+    for text in ("asin(x)", "acos(x)", "atanh(x)"):
+        check(text, unit_range, rtol=9e-16, atol=5e-324)
+
+
+def test_the_error_function_is_right_over_its_whole_range():
+    tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
+    log_range = np.logspace(np.log10(float(tiny)), np.log10(float(huge)), 20001).astype(np.float32)
+    check("erf(x)", np.concatenate([-log_range, log_range, np.linspace(-5, 5, 20001, dtype=np.float32)]), rtol=2.5e-7)
+
+
 @pytest.mark.parametrize("text", ["sin(x)", "cos(x)", "tan(x)"])
 def test_angles_near_whole_quarter_turns_keep_their_digits(text):
     quarters = (np.arange(1, 1910) * (np.pi / 2)).astype(np.float32)
     x = np.concatenate([quarters, np.nextafter(quarters, np.float32(0)), np.nextafter(quarters, np.float32(1e9))])
     check(text, x, rtol=2.5e-7)
+    quarters = np.arange(1, 636000, 31) * (np.pi / 2)
+    check(text, np.concatenate([quarters, np.nextafter(quarters, 0), np.nextafter(quarters, 1e9)]), rtol=9e-16)
 
 
 @pytest.mark.parametrize("place", [0, 1023, 1024, 2999])
@@ -177,6 +200,18 @@ def test_no_element_depends_on_its_neighbours(text):
     for array, value in ((x, 1e30), (z, -2)):
         array[places] = value
     (among,) = run(program, [x, z, np.empty_like(x)])
+    alone[places] = among[places]
+    np.testing.assert_array_equal(among, alone)
+
+
+@pytest.mark.parametrize("text", ["sin(x)", "cos(x)", "tan(x)"])
+def test_float64_angles_of_any_size_are_right_and_change_no_neighbours(text):
+    x = np.random.default_rng(5).uniform(-30, 30, 3000)
+    (alone,) = run(one_input(text), [x, np.empty_like(x)])
+    places = [0, 700, 2000, 2001]
+    x[places] = 1e30, -2e6, np.nan, 1e300
+    (among,) = run(one_input(text), [x, np.empty_like(x)])
+    np.testing.assert_allclose(among[places], compile_numpy(one_input(text))(x[places])[0], rtol=9e-16)
     alone[places] = among[places]
     np.testing.assert_array_equal(among, alone)
 
@@ -425,6 +460,7 @@ def called_by_element(assembly):
     [
         *("tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)", "x ** 1.7", "round(exp(x))"),
         *("exp2(x) + log2(x)", "rint(exp2(x))", "maximum(x, 0)", "sin(x) + tan(x)", "acos(x)", "asinh(x)"),
+        "erf(x)",
     ],
 )
 @pytest.mark.parametrize("rank", [0, 2])
@@ -440,7 +476,13 @@ def test_float32_kernels_are_vectorized_without_calls(text, rank, dtype):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for the vector registers of x86")
-@pytest.mark.parametrize("text", ["tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)", "exp2(x) + log2(x)", "erf(x)"),
+        *("asin(x) + acos(x)", "atan(x)", "sinh(x) + cosh(x)", "asinh(x)", "acosh(x)", "atanh(x)"),
+    ],
+)
 def test_float64_kernels_are_vectorized_without_calls(text):
     if not llvm.get_host_cpu_features().get("avx2"):
         pytest.skip("this processor has no AVX2")
