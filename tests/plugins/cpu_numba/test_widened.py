@@ -121,6 +121,75 @@ def test_gradients_of_averages_are_taken_in_chunks():
     np.testing.assert_array_equal(gradient("half"), gradient("float").astype("e"))
 
 
+def normalized(config, x, gy, *, then=lambda y: y):
+    """Result, statistics and gradients of a batch normalization."""
+    dtype = DTYPES.get(config, np.dtype("f"))
+    with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
+        shape = (1, x.shape[1], *[1] * (x.ndim - 2))
+        leaves = [x.astype(dtype), *(drawn("bf16", *shape, seed=seed).astype(dtype) for seed in (5, 6))]
+        leaves = [nn.Variable.from_numpy_array(leaf, need_grad=True) for leaf in leaves]
+        mean, variance = (nn.Variable.from_numpy_array(np.zeros(shape, np.float32)) for _ in range(2))
+        y = then(F.batch_normalization(*leaves, mean, variance, batch_stat=True))
+        y.forward()
+        y.backward(nn.NdArray.from_numpy_array(gy.astype(dtype)))
+        return [y.d.copy(), mean.d.copy(), variance.d.copy(), *(leaf.g.copy() for leaf in leaves)]
+
+
+@configs
+@pytest.mark.parametrize("shape", [(3, 40, 5, 6), (4, 30, 7, 7), (2, 5, 50, 70), (6, 40, 3, 3)])
+def test_normalization_widens_the_large_arrays_by_itself(config, shape):
+    # Several channels in a stretch of memory, or several stretches in a channel, or by columns.
+    x, gy = drawn(config, *shape).astype("f"), drawn(config, *shape, seed=1).astype("f")
+    before, expected = pool.thread_count(), normalized("float", x, gy)
+    try:
+        for count in (1, 3):
+            pool.set_thread_count(count)
+            for got, single in zip(normalized(config, x, gy), expected, strict=True):
+                np.testing.assert_array_equal(got, single.astype(got.dtype))
+    finally:
+        pool.set_thread_count(before)
+
+
+def test_steps_beside_a_normalization_are_computed_on_the_way_in_half_too():
+    x, gy = drawn("half", 4, 30, 9, 9), drawn("half", 4, 30, 9, 9, seed=1)
+    y, *_, gx, gbeta, ggamma = normalized("half", x, gy, then=F.relu)
+    apart, *_ = normalized("half", x, gy)
+    np.testing.assert_array_equal(y, np.maximum(apart, 0))
+    *_, gx_apart, gbeta_apart, ggamma_apart = normalized("half", x, np.where(apart > 0, gy, 0))
+    for got, expected in ((gx, gx_apart), (gbeta, gbeta_apart), (ggamma, ggamma_apart)):
+        np.testing.assert_array_equal(got, expected)
+
+
+@configs
+@pytest.mark.parametrize(
+    "x, w, attributes",
+    [
+        ((2, 16, 12, 12), (24, 16, 3, 3), {"pad": (1, 1)}),
+        ((1, 64, 7, 7), (64, 64, 3, 3), {"pad": (1, 1)}),
+        ((2, 3, 40, 40), (32, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
+        ((1, 32, 14, 14), (40, 32, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+    ],
+)
+def test_a_weight_that_stays_is_packed_once_and_never_stale(config, x, w, attributes):
+    nn.clear_memory_cache()
+    images, first, second = drawn(config, *x), drawn(config, *w, seed=1), drawn(config, *w, seed=2)
+    with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
+        weight = nn.Variable.from_numpy_array(first)
+        y = F.convolution(nn.Variable.from_numpy_array(images), weight, **attributes)
+        found = []
+        for values in (first, second):
+            weight.d = values
+            for _ in range(4):
+                y.forward()
+                found.append(y.d.copy())
+            # Behind a change the engine waits some runs until it packs again.
+            assert values is second or nn.memory_statistics()["caches"]["constants"] == 1
+    for number, values in ((0, first), (4, second)):
+        alone = computed(config, lambda x, w: F.convolution(x, w, **attributes), images, values)
+        for got in found[number : number + 4]:
+            np.testing.assert_array_equal(got, alone)
+
+
 def test_results_do_not_depend_on_the_threads():
     x, w = drawn("half", 8, 32, 28, 28), drawn("half", 32, 32, 3, 3, seed=1)
     before, results = pool.thread_count(), []

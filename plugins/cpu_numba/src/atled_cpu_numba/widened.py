@@ -7,7 +7,7 @@ cache. Products widen their panels themselves (`kernels.products.narrow_products
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,22 @@ from atled.plugin import (
     LoopRowWord,
     LoopWord,
     Native,
+    Pack,
     Prepared,
     RangeWord,
     is_narrow,
     op_spec,
 )
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import widened_units
+from atled_cpu_numba.kernels import spared_casts, widened_units
+from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.products import narrow_products
-from atled_cpu_numba.kernels.shared.launch import in_lines
-from atled_cpu_numba.kernels.shared.layout import NO_WORD
+from atled_cpu_numba.kernels.shared.launch import in_lines, native_of
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
+from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
+
+# Ops whose kernels read and write their large arrays piece by piece, narrow ones too: which of the arguments.
+_KEPT = dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments)
 
 _SINGLE = np.dtype(np.float32)
 _ANY_CODE = 0xFFFF  # all that a kernel returns
@@ -45,16 +51,19 @@ def accepts(call: Call, accepts_wide: Callable[[Call], bool | str]) -> bool | st
     return accepts_wide(wide(call))
 
 
-def wide(call: Call) -> Call:
-    """The same call, with float32 instead of all narrow floats."""
+def wide(call: Call, kept: Sequence[int] = ()) -> Call:
+    """The same call, with float32 instead of all narrow floats.
+
+    kept: arguments, inputs and then outputs, that stay as they are.
+    """
     attributes: Mapping[str, Any] = call.attributes
     dtype = attributes.get("dtype")
     if isinstance(dtype, np.dtype) and is_narrow(dtype):
         attributes = {**attributes, "dtype": _SINGLE}
     return Call(
         call.spec,
-        tuple(None if desc is None else _wide(desc) for desc in call.inputs),
-        tuple(map(_wide, call.outputs)),
+        tuple(desc if desc is None or n in kept else _wide(desc) for n, desc in enumerate(call.inputs)),
+        tuple(desc if n in kept else _wide(desc) for n, desc in enumerate(call.outputs, len(call.inputs))),
         attributes,
         device_id=call.device_id,
         deterministic=call.deterministic,
@@ -77,10 +86,24 @@ def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
     in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
     if in_chunks is not None:
         return in_chunks
-    prepared = prepare_wide(wide(call))
+    kept = _KEPT[call.spec.name](call) if call.spec.name in _KEPT else ()
+    prepared = prepare_wide(wide(call, kept))
     assert prepared.native is not None
-    rows = _Rows(call, prepared.native, prepared.workspace)
-    return Prepared(native=rows.native, workspace=rows.workspace, note=prepared.note)
+    rows = _Rows(call.inputs, call.outputs, prepared.native, prepared.workspace, prepared.packs, kept)
+    packs = [_narrow_pack(call, pack, rows.first_word) for pack in prepared.packs]
+    return Prepared(native=rows.native, workspace=rows.workspace, packs=packs, note=prepared.note)
+
+
+def _narrow_pack(call: Call, pack: Pack, first_word: int) -> Pack:
+    """The same pack, made of a narrow input: by a loop of the cast and what packs."""
+    source = call.inputs[pack.input]
+    assert source is not None
+    if not is_narrow(source.dtype):
+        return Pack(pack.input, first_word + pack.word, pack.form, pack.nbytes, pack.native, workspace=pack.workspace)
+    made = ArrayDesc((pack.nbytes // _SINGLE.itemsize,), _SINGLE)
+    rows = _Rows((source,), (made,), pack.native, pack.workspace)
+    form = source.dtype.name, pack.form
+    return Pack(pack.input, first_word + pack.word, form, pack.nbytes, rows.native, workspace=rows.workspace)
 
 
 def _cast(source: ArrayDesc, target: ArrayDesc) -> Native:
@@ -94,10 +117,20 @@ def _cast(source: ArrayDesc, target: ArrayDesc) -> Native:
 class _Rows:
     """Puts the block of a loop together, whose addresses are relative until it runs.
 
-    native: it.  workspace: bytes of it.
+    inputs, outputs: with what is narrow.  kernel: that on float32, of which packs are told besides.
+    kept: arguments that it takes as they are.
+    native: it.  workspace: bytes of it.  first_word: of it, with which the kernel's block begins.
     """
 
-    def __init__(self, call: Call, kernel: Native, kernel_workspace: int) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[ArrayDesc | None],
+        outputs: Sequence[ArrayDesc],
+        kernel: Native,
+        kernel_workspace: int,
+        packs: Sequence[Pack] = (),
+        kept: Sequence[int] = (),
+    ) -> None:
         from atled_cpu_numba import pool  # loads llvmlite: not before the first call is prepared
 
         address, own = pool.loop_kernel()
@@ -109,12 +142,12 @@ class _Rows:
         self.workspace = 0
         self._workspace_word = self._add([0])
         self._kernel, self._block = kernel, self._add(kernel.block.tolist())
-        descs = (*call.inputs, *call.outputs)
-        words = [self._argument(call, position, desc) for position, desc in enumerate(descs[: len(call.inputs)])]
+        self.first_word, self._packs, self._kept, self._input_count = self._block, packs, kept, len(inputs)
+        words = [self._argument(position, desc) for position, desc in enumerate(inputs)]
         self._rows.append((kernel, self._block))
-        words += [self._argument(call, position, desc) for position, desc in enumerate(descs) if position >= len(words)]
+        words += [self._argument(position, desc) for position, desc in enumerate(outputs, len(inputs))]
         if kernel_workspace:
-            self._place(self._word(len(descs)), kernel_workspace)
+            self._place(self._word(len(words)), kernel_workspace)
         if self.workspace:
             words.append(self._workspace_word)
         self.native = Native(
@@ -124,6 +157,10 @@ class _Rows:
             attributes={name: self._block + word for name, word in kernel.attributes.items()},
             errors=kernel.errors,
             owner=tuple(self._owners),
+            # What the kernel reads and writes as it is can have steps of others computed on the way.
+            before={n: self._block + word for n, word in kernel.before.items() if n in kept},
+            after={n: self._block + word for n, word in kernel.after.items() if n + len(inputs) in kept},
+            in_place={n: output for n, output in kernel.in_place.items() if n in kept and n in kernel.before},
         )
 
     def _add(self, words: list[int]) -> int:
@@ -142,17 +179,17 @@ class _Rows:
         self._fixups.append((word, self._workspace_word, self.workspace))
         self.workspace += in_lines(nbytes)
 
-    def _argument(self, call: Call, position: int, desc: ArrayDesc | None) -> int:
+    def _argument(self, position: int, desc: ArrayDesc | None) -> int:
         """The word that receives the address of an argument; where that is narrow, of the cast from it, or to it."""
         word = self._word(position)
-        if word == NO_WORD or desc is None or not is_narrow(desc.dtype):
+        if word == NO_WORD or desc is None or position in self._kept or not is_narrow(desc.dtype):
             return word
-        is_read, size = position < len(call.inputs), _wide(desc).nbytes
+        is_read, size = position < self._input_count, _wide(desc).nbytes
         cast = _cast(desc, _wide(desc)) if is_read else _cast(_wide(desc), desc)
         self._owners.append(cast.owner)
         block = self._add(cast.block.tolist())
         outside, inside = cast.arguments[:2] if is_read else cast.arguments[1::-1]
-        carried = self._carried(call, position)
+        carried = self._carried(position)
         range_bytes = self._kernel.range_bytes.get(position, 0) * self._kernel.most_parts if is_read else 0
         self._owners.append(cast)
         if carried is not None and cast.ranges is not None:
@@ -163,14 +200,26 @@ class _Rows:
                 self._words[carried + RangeWord.ADDRESS_WORD] = inside
                 size = range_bytes
         else:
-            self._rows.append((cast, block))
+            self._add_cast(position, cast, block)
         self._place(word, size)
         self._fixups.append((block + inside, word, 0))
         return block + outside
 
-    def _carried(self, call: Call, position: int) -> int | None:
+    def _add_cast(self, position: int, cast: Native, block: int) -> None:
+        """A row for a cast of a whole array; not needed where there is a pack of that."""
+        packed = [self._block + pack.word for pack in self._packs if pack.input == position]
+        if not packed:
+            self._rows.append((cast, block))
+            return
+        spared = self._add(filled(spared_casts.Block, kernel=cast.address))
+        self._fixups.append((spared + spared_casts.Block.packed, packed[0], 0))
+        self._fixups.append((spared + spared_casts.Block.block, LoopWord.SELF, 8 * block))
+        self._rows.append((native_of(SPARED_CAST, (), (), cast.parts), spared))
+        self._owners.append(SPARED_CAST)
+
+    def _carried(self, position: int) -> int | None:
         """The first of the kernel's words for a range kernel on an argument, if it has such."""
-        kernel, count = self._kernel, len(call.inputs)
+        kernel, count = self._kernel, self._input_count
         word = kernel.before.get(position) if position < count else kernel.after.get(position - count)
         return None if word is None else self._block + word
 

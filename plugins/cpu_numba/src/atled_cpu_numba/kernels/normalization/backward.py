@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, narrow_kernels
 from atled_cpu_numba.kernels.shared.layout import layout
 
 
@@ -37,11 +37,24 @@ class Backward:
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.narrow_pieces import pieces_of
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
     from atled_cpu_numba.kernels.shared.sums import plain_and_mixed
 
-    real, sum_up = Real(dtype), plain_and_mixed(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    pieces = pieces_of(dtype)
+    real, sum_up = Real(pieces.real), plain_and_mixed(pieces.real)
+    number, floats, size, item = real.kind, real.pointer, real.size, pieces.item
+    read, target, write = pieces.read, pieces.target, pieces.write
+
+    @piece
+    def propagate(x_at, gy_at, gx_at, length, middle, a, b, c):
+        x, gy, gx = floats(x_at), floats(gy_at), floats(gx_at)
+        if gy_at == gx_at:  # one pointer for both, or the loop would not run in vectors
+            for j in range(length):
+                gx[j] = gx[j] * a + ((x[j] - middle) * b + c)
+        else:
+            for j in range(length):
+                gx[j] = gy[j] * a + ((x[j] - middle) * b + c)
 
     @kernel
     def normalize_grad_rows(block, part, parts):
@@ -54,6 +67,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         own = w[Backward.workspace] + part * w[Backward.share_bytes]
         totals, products = floats64(own), floats64(own + 8 * step)
         a, b, c = floats(own + 16 * step), floats(own + 24 * step), floats(own + 32 * step)
+        buffer = own + 64 * step
+        x_buffer = buffer + size * STRETCH
         lines = max(1, STRETCH // inner)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -68,13 +83,15 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     end = min(taken, begin + lines)
                     if w[Backward.before] != 0:
                         call3(w[Backward.before], w[Backward.before_block], row, row + (end - begin) * inner)
-                    for i in range(begin, end):
-                        middle = mean[first + i]
-                        for start in range(0, inner, STRETCH):
-                            at = size * (row + (i - begin) * inner + start)
-                            plain, mixed = sum_up(
-                                w[Backward.gy] + at, w[Backward.x] + at, min(STRETCH, inner - start), middle
-                            )
+                    elements = (end - begin) * inner  # longer than a stretch for one channel alone
+                    for start in range(0, elements, STRETCH):
+                        some = min(STRETCH, elements - start)
+                        x = read(w[Backward.x] + item * (row + start), some, x_buffer)
+                        gy = read(w[Backward.gy] + item * (row + start), some, buffer)
+                        length = min(inner, some)
+                        for i in range(begin, end):
+                            at = size * (i - begin) * inner
+                            plain, mixed = sum_up(gy + at, x + at, length, mean[first + i])
                             totals[i] += plain
                             products[i] += mixed
             for i in range(taken):
@@ -88,16 +105,20 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 b[i] = number(-slope * products[i] * inverse * inverse / count) if batch_stat != 0 else number(0)
                 c[i] = number(-slope * totals[i] / count) if batch_stat != 0 else number(0)
             for n in range(outer - 1, -1, -1):  # what was read last is still in the cache
-                for i in range(taken):
-                    at = size * ((n * channels + first + i) * inner)
-                    x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
-                    middle, a_, b_, c_ = mean[first + i], a[i], b[i], c[i]
-                    if w[Backward.gy] == w[Backward.gx]:  # one pointer for both, or the loop would not run in vectors
-                        for j in range(inner):
-                            gx[j] = gx[j] * a_ + ((x[j] - middle) * b_ + c_)
-                    else:
-                        for j in range(inner):
-                            gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
+                for begin in range(0, taken, lines):
+                    row = (n * channels + first + begin) * inner
+                    end = min(taken, begin + lines)
+                    elements = (end - begin) * inner
+                    for start in range(0, elements, STRETCH):
+                        some = min(STRETCH, elements - start)
+                        x = read(w[Backward.x] + item * (row + start), some, x_buffer)
+                        gy = read(w[Backward.gy] + item * (row + start), some, buffer)
+                        gx = target(w[Backward.gx] + item * (row + start), buffer)
+                        length = min(inner, some)
+                        for i in range(begin, end):
+                            at = size * (i - begin) * inner
+                            propagate(x + at, gy + at, gx + at, length, mean[first + i], a[i], b[i], c[i])
+                        write(buffer, w[Backward.gx] + item * (row + start), some)
         return 0
 
     return normalize_grad_rows
@@ -168,5 +189,5 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return normalize_grad_columns
 
 
-ROWS = kernels_by_dtype("normalize_grad_rows", _build_rows)
+ROWS = kernels_by_dtype("normalize_grad_rows", _build_rows) | narrow_kernels("normalize_grad_rows", _build_rows)
 COLUMN_WISE = kernels_by_dtype("normalize_grad_columns", _build_columns)

@@ -11,11 +11,20 @@ import math
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.normalization import backward, forward
 from atled_cpu_numba.kernels.normalization.backward import Backward
-from atled_cpu_numba.kernels.normalization.forward import COLUMNS, Forward
-from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH, Forward
+from atled_cpu_numba.kernels.shared.launch import (
+    NARROW,
+    REALS,
+    has_empty,
+    launch,
+    narrow_dtypes,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, words_of
 
 _RUN_BYTES = 1 << 17  # of neighbouring channels taken together: memory is read ahead only where it goes on and on
+_STRETCH_BYTES = 4 * STRETCH  # of narrow floats, widened
 _ROW = 24  # from this inner size on, a channel is gone through row by row
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
@@ -49,21 +58,38 @@ def accepts(call: Call) -> bool | str:
     return True
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments, inputs and then outputs, are taken as they are where they are narrow: those of the size of x.
+
+    By rows alone. What belongs to channels is float32.
+    """
+    x = call.outputs[0]
+    positions = (0, 5) if call.spec.name == "BatchNormalization" else (0, 1, 5)
+    descs = [*call.inputs, *call.outputs]
+    dtypes = {desc.dtype.name for n in positions if (desc := descs[n]) is not None}
+    if len(dtypes) != 1 or not dtypes.issubset(narrow_dtypes()):
+        return ()
+    axis = call.attributes["axes"][0] % x.ndim
+    return positions if math.prod(x.shape[axis + 1 :]) >= _ROW else ()
+
+
 def prepare(call: Call) -> Prepared:
     """BatchNormalization: x, beta, gamma, mean, variance -> y, batch_mean, batch_variance.
 
     BatchNormalizationGrad: gy, x, gamma, batch_mean, batch_variance -> gx, gbeta, ggamma.
+    x, y, gy and gx may be narrow (`narrow_arguments`).
     """
     name = call.spec.name
     x = call.outputs[0]
     axis = call.attributes["axes"][0] % x.ndim
     outer, channels, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
     by_rows = inner >= _ROW
+    is_narrow = x.dtype.name in NARROW
     work_us = x.size / _ELEMENTS_PER_US
     if by_rows:
         parts = share_count(work_us, channels)
         step = min(-(-_RUN_BYTES // (x.dtype.itemsize * inner)), max(1, channels // parts))
-        share_bytes = 64 * step
+        share_bytes = 64 * step + (2 * _STRETCH_BYTES if is_narrow else 0)
     else:
         step = max(1, COLUMNS // inner)
         share_bytes = 16 * COLUMNS + 4 * x.dtype.itemsize * COLUMNS

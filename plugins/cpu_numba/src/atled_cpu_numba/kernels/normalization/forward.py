@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, narrow_kernels
 from atled_cpu_numba.kernels.shared.layout import layout
 
 STRETCH = 2048  # elements that stay in the level-1 cache between two passes
@@ -44,11 +44,14 @@ class Forward:
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.narrow_pieces import pieces_of
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import moments, plain_sum
 
-    real, sum_up, sum_moments = Real(dtype), plain_sum(dtype), moments(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    pieces = pieces_of(dtype)
+    real, sum_up, sum_moments = Real(pieces.real), plain_sum(pieces.real), moments(pieces.real)
+    number, floats, size, item = real.kind, real.pointer, real.size, pieces.item
+    read, target, write, is_buffered = pieces.read, pieces.target, pieces.write, pieces.is_buffered
 
     @kernel
     def normalize_rows(block, part, parts):
@@ -62,7 +65,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         count = float(outer * inner)
         own = w[Forward.workspace] + part * w[Forward.share_bytes]
         shifts, totals, squares = floats64(own), floats64(own + 8 * step), floats64(own + 16 * step)
-        arounds, scales = floats(own + 24 * step), floats(own + 32 * step)
+        arounds, scales, buffer = floats(own + 24 * step), floats(own + 32 * step), own + 64 * step
         lines = max(1, STRETCH // inner)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -71,20 +74,27 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             if batch_stat != 0:
                 for i in range(taken):
                     length = min(STRETCH, inner)
-                    arounds[i] = number(sum_up(w[Forward.x] + size * (first + i) * inner, length) / number(length))
+                    x = read(w[Forward.x] + item * (first + i) * inner, length, buffer)
+                    arounds[i] = number(sum_up(x, length) / number(length))
                     shifts[i] = float(arounds[i])
                     totals[i] = 0.0
                     squares[i] = 0.0
                 for n in range(outer):
-                    for i in range(taken):
-                        for start in range(0, inner, STRETCH):
-                            x = w[Forward.x] + size * ((n * channels + first + i) * inner + start)
-                            length, around = min(STRETCH, inner - start), arounds[i]
-                            rest, square = sum_moments(x, length, around)
-                            offset = float(around) - shifts[i]
-                            totals[i] += length * offset + rest
-                            squares[i] += square + offset * (2.0 * rest + length * offset)
-                            arounds[i] = around + rest / number(length)
+                    for begin in range(0, taken, lines):
+                        row = (n * channels + first + begin) * inner
+                        end = min(taken, begin + lines)
+                        elements = (end - begin) * inner  # longer than a stretch for one channel alone
+                        for start in range(0, elements, STRETCH):
+                            some = min(STRETCH, elements - start)
+                            x = read(w[Forward.x] + item * (row + start), some, buffer)
+                            length = min(inner, some)
+                            for i in range(begin, end):
+                                around = arounds[i]
+                                rest, square = sum_moments(x + size * (i - begin) * inner, length, around)
+                                offset = float(around) - shifts[i]
+                                totals[i] += length * offset + rest
+                                squares[i] += square + offset * (2.0 * rest + length * offset)
+                                arounds[i] = around + rest / number(length)
             for i in range(taken):
                 channel = first + i
                 middle, spread = float(mean[channel]), float(variance[channel])
@@ -103,12 +113,23 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 for begin in range(0, taken, lines):
                     row = (n * channels + first + begin) * inner
                     end = min(taken, begin + lines)
-                    for i in range(begin, end):
-                        at = size * (row + (i - begin) * inner)
-                        x, y = floats(w[Forward.x] + at), floats(w[Forward.y] + at)
-                        subtrahend, scale, addend = arounds[i], scales[i], beta[first + i]
-                        for j in range(inner):
-                            y[j] = (x[j] - subtrahend) * scale + addend
+                    elements = (end - begin) * inner
+                    for start in range(0, elements, STRETCH):
+                        some = min(STRETCH, elements - start)
+                        x_at = read(w[Forward.x] + item * (row + start), some, buffer)
+                        y_at = target(w[Forward.y] + item * (row + start), buffer)
+                        length = min(inner, some)
+                        for i in range(begin, end):
+                            at = size * (i - begin) * inner
+                            x, y = floats(x_at + at), floats(y_at + at)
+                            subtrahend, scale, addend = arounds[i], scales[i], beta[first + i]
+                            if is_buffered:  # one pointer for both, or the loop would not run in vectors
+                                for j in range(length):
+                                    y[j] = (y[j] - subtrahend) * scale + addend
+                            else:
+                                for j in range(length):
+                                    y[j] = (x[j] - subtrahend) * scale + addend
+                        write(buffer, w[Forward.y] + item * (row + start), some)
                     if w[Forward.after] != 0:
                         call3(w[Forward.after], w[Forward.after_block], row, row + (end - begin) * inner)
         return 0
@@ -191,5 +212,5 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return normalize_columns
 
 
-ROWS = kernels_by_dtype("normalize_rows", _build_rows)
+ROWS = kernels_by_dtype("normalize_rows", _build_rows) | narrow_kernels("normalize_rows", _build_rows)
 COLUMN_WISE = kernels_by_dtype("normalize_columns", _build_columns)

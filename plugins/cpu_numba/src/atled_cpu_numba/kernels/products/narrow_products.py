@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
-from atled.plugin import Call, Prepared, is_narrow
-from atled_cpu_numba import processor
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.products.matmul import product_of
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
@@ -24,14 +22,13 @@ from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     in_lines,
     launch,
+    narrow_dtypes,
+    narrow_kernels,
     optional_words,
     piece_starts,
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
-
-NARROW = ("float16", "bfloat16")
 
 _LONGEST_SUMS = 1024  # a panel is to stay in the cache for all rows of A, as in float32
 _A_ELEMENTS = 1 << 18  # widened at once, about: they stay in the level-2 cache
@@ -160,9 +157,7 @@ def _build(dtype: str) -> Callable[..., int]:
     return narrow_product
 
 
-NARROW_PRODUCT = {
-    dtype: Kernel(f"narrow_product_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in NARROW
-}
+NARROW_PRODUCT = narrow_kernels("narrow_product", _build)
 
 
 class _Product(NamedTuple):
@@ -185,9 +180,7 @@ def prepare(call: Call) -> Prepared | None:
     """The call in narrow floats; None where whole arrays are cast around the kernel for float32."""
     descs = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
     dtype = descs[0].dtype
-    if not is_narrow(dtype) or any(desc.dtype != dtype for desc in descs) or dtype.name not in NARROW:
-        return None
-    if dtype.name == "float16" and not processor.has_half_instructions():
+    if any(desc.dtype != dtype for desc in descs) or dtype.name not in narrow_dtypes():
         return None
     p = _product(call)
     lanes = lanes_of("float32")

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from atled.plugin import Call, Native, Pack, Prepared
+from atled_cpu_numba import processor
 from atled_cpu_numba.kernels.shared.layout import NO_WORD
 from atled_cpu_numba.store import IRKernel, Kernel
 
 REALS = ("float32", "float64")
+NARROW = ("float16", "bfloat16")
 MOVED = ("16 bits", *REALS)  # by kernels that only move elements, those of 16 bits in pairs: see `moved_as`
 
 # What one share should take, about, by rates that few processors fall short of by half. Handing a row over and waiting
@@ -164,6 +166,16 @@ def kernels_by_dtype(
         dtype: Kernel(f"{name}_{dtype}", partial(build, dtype, *parameters), parameters=(dtype, *parameters, *depends))
         for dtype in REALS
     }
+
+
+def narrow_dtypes() -> tuple[str, ...]:
+    """Those of NARROW that kernels convert: without instructions for float16 LLVM would call functions for it."""
+    return NARROW if processor.has_half_instructions() else NARROW[1:]
+
+
+def narrow_kernels(name: str, build: Callable[..., Callable[..., int]]) -> dict[str, Kernel]:
+    """The same for float16 and bfloat16, of kernels that take these as they are."""
+    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in NARROW}
 
 
 def launch(
