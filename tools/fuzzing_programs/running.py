@@ -94,9 +94,10 @@ import atled_sim
 modes = contextlib.ExitStack()
 """
 _LARGE = """
-from atled.graph.recompute import choice  # treats these arrays as large ones
+from atled.graph.constants import cut  # treats these arrays as large ones
+from atled.graph.recompute import choice
 
-choice._STREAMED_BYTES = choice._LEAST_BYTES = 0
+choice._STREAMED_BYTES = choice._LEAST_BYTES = cut._LEAST_BYTES = 0
 """
 _LOOK = """
 

@@ -71,16 +71,18 @@ def threads(count: int) -> Iterator[None]:
         nn.clear_memory_cache()  # plans know how their kernels are divided
 
 
-# Sizes beyond which values are computed again instead of stored, and written past the caches.
+# Sizes beyond which values are computed again instead of stored, kept as constants, and written past the caches.
 _SIZES = ("STREAMED_BYTES", "_STREAMED_BYTES", "_STREAM_BYTES")
 
 
 @contextlib.contextmanager
 def large_arrays() -> Iterator[None]:
     """Within, the library treats all arrays as if they were too large for caches."""
+    from atled.graph.constants import cut
     from atled.graph.recompute import choice
 
-    modules = [m for name, m in sorted(sys.modules.items()) if m is choice or name.startswith("atled_cpu_numba.")]
+    plugin = [m for name, m in sorted(sys.modules.items()) if name.startswith("atled_cpu_numba.")]
+    modules = [choice, cut, *plugin]
     before = [(m, name, vars(m)[name]) for m in modules for name in (*_SIZES, "_LEAST_BYTES") if name in vars(m)]
     try:
         for module, name, _ in before:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from weakref import WeakValueDictionary, ref
+from typing import Protocol
+from weakref import WeakSet, WeakValueDictionary, ref
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
@@ -20,6 +21,13 @@ _WORTHWHILE = 4  # reads of what was kept; after fewer of them, patience doubles
 _UNTIL_ASKED_AGAIN = 64  # looks, where there was no room
 
 
+class Holder(Protocol):
+    """What holds the memory of constants between its runs."""
+
+    def let_go(self) -> None:
+        """One of them is dropped."""
+
+
 class Constant:
     """One form of some arrays: what is computed from them alone.
 
@@ -29,7 +37,7 @@ class Constant:
         writes at an earlier look, 0 for none.
     """
 
-    __slots__ = ("__weakref__", "_cells", "_quiet", "_reads", "_seen", "kept", "patience", "used")
+    __slots__ = ("__weakref__", "_cells", "_holders", "_quiet", "_reads", "_seen", "kept", "patience", "used")
 
     def __init__(self, cells: Sequence[ArrayCell], patience: int = _PATIENCE, seen: int = 0) -> None:
         dropped = partial(_drop, ref(self))
@@ -42,6 +50,7 @@ class Constant:
         self._seen = seen
         self._quiet = 0
         self._reads = 0
+        self._holders: WeakSet[Holder] | None = None
 
     def is_of(self, cells: Sequence[ArrayCell]) -> bool:
         """Whether these are the arrays, and no others that have their places in memory now."""
@@ -87,12 +96,25 @@ class Constant:
         """Do not ask again soon: there is no room for it."""
         self._quiet = -_UNTIL_ASKED_AGAIN
 
+    def held_by(self, holder: Holder) -> None:
+        """Tell somebody when it is dropped."""
+        if self._holders is None:
+            self._holders = WeakSet()
+        self._holders.add(holder)
+
+    def drop(self) -> None:
+        """Keep it no longer."""
+        self.kept = None
+        holders, self._holders = self._holders, None
+        for holder in holders or ():
+            holder.let_go()
+
 
 def _drop(constant: ref[Constant], _: object) -> None:
     """An array is gone: what was made of it goes, too."""
     found = constant()
     if found is not None:
-        found.kept = None
+        found.drop()
 
 
 class ConstantStore:
@@ -138,6 +160,26 @@ class ConstantStore:
             constant.keep(storage, number)
             return storage
 
+    def offers(self, nbytes: int, before: int) -> bool:
+        """Whether there is room for a constant; said once where there is not.  before: as for `make`."""
+        with self._lock:
+            if self._excess(nbytes, before)[0] <= 0:
+                return True
+            self.tell(nbytes)
+            return False
+
+    def take(self, constant: Constant, storage: HostStorage, number: int, before: int) -> bool:
+        """Keep a constant that was made since a number of writes; whether it holds, and there is room.
+
+        before: as for `make`.
+        """
+        with self._lock:
+            if not constant.holds_since(number) or not self._has_room(storage.nbytes, before):
+                return False
+            constant.drop()
+            constant.keep(storage, number)
+            return True
+
     def __len__(self) -> int:
         return len(self._kept())
 
@@ -152,6 +194,15 @@ class ConstantStore:
 
     def _has_room(self, nbytes: int, before: int) -> bool:
         """Whether so many bytes more fit, for which those used longest ago are dropped."""
+        excess, dropped = self._excess(nbytes, before)
+        if excess > 0:
+            return False
+        for constant in dropped:
+            constant.drop()
+        return True
+
+    def _excess(self, nbytes: int, before: int) -> tuple[int, list[Constant]]:
+        """How many bytes are too many with so many more, and without what would be dropped for them."""
         kept = self._kept()
         excess = sum(size for _, size in kept) + nbytes - self.limit_bytes
         old = sorted((item for item in kept if item[0].used < before), key=lambda item: item[0].used)
@@ -161,11 +212,7 @@ class ConstantStore:
                 break
             dropped.append(constant)
             excess -= size
-        if excess > 0:
-            return False
-        for constant in dropped:
-            constant.kept = None
-        return True
+        return excess, dropped
 
     def tell(self, nbytes: int) -> None:
         """Say, once, that so many bytes do not fit."""
@@ -188,13 +235,13 @@ class ConstantStore:
             excess = self.kept_bytes() - limit_bytes
             for constant, nbytes in sorted(self._kept(), key=lambda item: item[0].used):
                 if excess > 0:
-                    constant.kept = None
+                    constant.drop()
                     excess -= nbytes
 
     def clear(self) -> None:
         """Keep none of those that there are: each is made again when it is next wanted."""
         for constant, _ in self._kept():
-            constant.kept = None
+            constant.drop()
 
 
 CONSTANTS = ConstantStore()

@@ -113,8 +113,8 @@ class AsNodes:
         return self.graph.external(number, ArrayDesc(shape, cell.dtype), place)
 
 
-def float_values(plan: Plan, structure: Structure) -> list[float]:
-    """The value of each float of a plan now; 0 for those of a solver, which are given at each run."""
+def float_values(plan: Plan | Graph, structure: Structure) -> list[float]:
+    """The value of each float of a plan, or of a graph, now; 0 for those of a solver, which are given at each run."""
     return [
         0.0
         if source[0] == "solver"

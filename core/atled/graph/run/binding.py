@@ -59,6 +59,7 @@ class Binding:
     epoch: at the begin of binding, so that a change by another thread meanwhile is seen by the next run.
     gradients: results that stay UNWRITTEN until a run has ended well: a solver must not use what a failed one left.
     last_run: where the runs are to be noted, None where nothing depends on it.
+    reads_constants: whether some of the arrays are constants, which are not to be dropped for packs of this plan.
 
     A binding owns references to all its storages and is locked while it runs: code of the user in it cannot run it.
 
@@ -79,8 +80,10 @@ class Binding:
         epoch: int = -1,
         gradients: Sequence[ArrayCell] = (),
         last_run: LastRun | None = None,
+        reads_constants: bool = False,
     ) -> None:
         self.plan = plan
+        self._reads_constants = reads_constants
         self.key = key
         self.epoch = epoch
         self.gradients = tuple(gradients)
@@ -351,7 +354,8 @@ class Binding:
             if isinstance(storage, HostStorage) and not self._travels(cell):
                 source = partial(_address_of, storage)
                 found.append(wanted(packed, (cell,), source, seen=self._first_run))
-        return Packs(found if len(found) == len(self.plan.packs) else ())
+        before = self._first_run if self._reads_constants else 0
+        return Packs(found if len(found) == len(self.plan.packs) else (), before)
 
     def _put_packs(self) -> object:
         """Give the kernels the packs that are kept; what is to be kept alive during the run."""

@@ -147,9 +147,14 @@ class ShortCall(OneCall, ABC):
             storages.append(cell.output(HOST, dtype))
         if self._random_state >= 0:
             advance(inputs[self._random_state])
-        status = self._compute(storages, floats)
-        for number in self.mutated:
-            inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
+        try:
+            status = self._compute(storages, floats)
+        finally:
+            for number in self.mutated:
+                inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
+            for given in outputs:
+                if given is not None and given.is_source:
+                    given.touched()  # once more: what another thread kept of it meanwhile is stale
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
@@ -369,7 +374,7 @@ class DeviceCall(OneCall):
         # Not before: what a failed run leaves in there is no value of theirs.
         for cell, dtype, storage in written:
             cell.written_at(self.place, dtype, storage)
-            if cell.use:
+            if cell.use or cell.is_source:
                 cell.touched()
 
     def fetch(self, inputs: Sequence[ArrayCell | None]) -> list[Any]:

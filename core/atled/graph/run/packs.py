@@ -49,9 +49,10 @@ class Packs:
 
     __slots__ = ("_before", "_idle", "_rest", "_wanted")
 
-    def __init__(self, items: Iterable[Wanted]) -> None:
+    def __init__(self, items: Iterable[Wanted], before: int = 0) -> None:
+        """before: number of the run before, where constants used since then are not to be dropped for a pack."""
         self._wanted = list(items)
-        self._before = 0
+        self._before = before
         self._idle = 0
         self._rest = 0
 

@@ -1,0 +1,157 @@
+"""Where a graph is cut in two: what depends on some outside arrays alone is read by the rest as outside arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from atled.arrays.place import HOST
+from atled.graph.constants.expression import Expression, expression_of
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+
+_LEAST_BYTES = 1 << 15
+"""Read and written where a value is computed: it takes longer than to see that none of its arrays was written."""
+
+_MOST_ARRAYS = 32
+"""Of which one value is computed, so that looking takes time with the length of a graph; mostly it is one to three."""
+
+
+class Imported(NamedTuple):
+    """A value that a plan reads as an outside array, and the numbers of the outside arrays that it is computed of."""
+
+    expression: Expression
+    arrays: tuple[int, ...]
+
+
+class _Origin(NamedTuple):
+    """What a value is computed of: the numbers of outside arrays, and about how many bytes that reads and writes."""
+
+    arrays: frozenset[int]
+    work: int
+
+
+class Cut:
+    """What of a graph depends on which leaves; made before it is lowered.
+
+    results: what is stored, so that a step has to make it.
+    leaf_count: outside arrays below this number are those of values; of them leaves.
+    """
+
+    def __init__(self, graph: Graph, results: Collection[IRValue | None], leaf_count: int) -> None:
+        self._graph = graph
+        self._results = [value for value in results if value is not None]
+        self._stored = {value.base for value in self._results}
+        self._leaf_count = leaf_count
+        self._origins: dict[IRValue, _Origin | None] = {}
+        for node in graph.nodes:
+            origin = self._origin_of_node(node)
+            self._origins.update((value, self._with_place(value, origin)) for value in node.outputs)
+
+    def _origin_of_node(self, node: IRNode) -> _Origin | None:
+        spec = node.spec
+        if spec is None or node.computed or node.changed or spec.by_engine or spec.random or spec.mutated:
+            return None
+        if spec.inplace or spec.opaque:
+            return None
+        arrays: set[int] = set()
+        work = sum(output.desc.nbytes for output in node.outputs)
+        for value in node.inputs:
+            if value is not None:
+                origin = self._origin(value)
+                if origin is None:
+                    return None
+                arrays |= origin.arrays
+                work += origin.work + value.desc.nbytes
+        if not arrays or len(arrays) > _MOST_ARRAYS:
+            return None
+        return _Origin(frozenset(arrays), 0 if spec.views else min(work, _LEAST_BYTES))
+
+    @staticmethod
+    def _with_place(value: IRValue, origin: _Origin | None) -> _Origin | None:
+        is_plain = value.place in (None, HOST) and not value.is_window and value.desc.is_contiguous
+        return origin if is_plain else None
+
+    def _origin(self, value: IRValue) -> _Origin | None:
+        if value.base.array is not None and value.base.array.version:
+            return None  # a step changes it
+        if value.node is not None:
+            return self._origins.get(value)
+        is_leaf = 0 <= value.external < self._leaf_count and value.place in (None, HOST)
+        return _Origin(frozenset((value.external,)), 0) if is_leaf else None
+
+    def _is_worthwhile(self, value: IRValue) -> bool:
+        """Whether a value is better read than computed: what is repeated reads less, and what is stored is made."""
+        node, origin = value.base.node, self._origin(value.base)
+        if node is None or origin is None or origin.work < _LEAST_BYTES or value.is_window:
+            return False
+        read = sum(each.desc.nbytes for each in node.inputs if each is not None)
+        return value.desc.nbytes <= read and self._stored.isdisjoint(node.outputs)
+
+    @property
+    def choices(self) -> tuple[frozenset[int], ...]:
+        """Sets of leaves of which something worthwhile is computed."""
+        found = (value for node in self._graph.nodes for value in node.outputs if self._is_worthwhile(value))
+        return tuple({origin.arrays: None for value in found if (origin := self._origin(value)) is not None})
+
+    def import_values(
+        self, leaves: Collection[int], first: int, floats: Sequence[float], allowed: Collection[Imported] | None
+    ) -> tuple[Imported, ...]:
+        """Have the graph read what depends on some leaves alone as outside arrays, numbered from `first` on.
+
+        floats: the value of each float of the graph.  allowed: of what to do so; None for everything worthwhile.
+        """
+        importing = _Importing(self._graph, frozenset(leaves), first, floats, allowed)
+        waiting = [value.node for value in self._results]
+        waiting += [node for node in self._graph.nodes if node.changed]
+        seen: set[IRNode] = set()
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if node.spec is None or not node.spec.views:  # a view is in the memory of what it shows
+                node.inputs = tuple(
+                    None if value is None else importing.named(value, self._may_import(value, importing.leaves))
+                    for value in node.inputs
+                )
+            waiting += [value.node for value in node.inputs if value is not None]
+        return tuple(importing.imported)
+
+    def _may_import(self, value: IRValue, leaves: frozenset[int]) -> bool:
+        origin = None if value.node is None else self._origin(value)
+        return origin is not None and origin.arrays <= leaves and self._is_worthwhile(value)
+
+
+class _Importing:
+    """The values that a graph reads as outside arrays, as they come up."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        leaves: frozenset[int],
+        first: int,
+        floats: Sequence[float],
+        allowed: Collection[Imported] | None,
+    ) -> None:
+        self.leaves = leaves
+        self.imported: list[Imported] = []
+        self._graph = graph
+        self._first = first
+        self._floats = floats
+        self._allowed = allowed
+        self._known: dict[IRValue, IRValue] = {}
+
+    def named(self, value: IRValue, is_fixed: bool) -> IRValue:
+        """The value as the graph is to read it."""
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._found(value) if is_fixed else value
+        return found
+
+    def _found(self, value: IRValue) -> IRValue:
+        found = Imported(*expression_of(value, self._floats))
+        if self._allowed is not None and found not in self._allowed:
+            return value
+        number = self._first + len(self.imported)
+        self.imported.append(found)
+        return self._graph.external(number, value.desc, HOST)
