@@ -8,21 +8,26 @@ from collections.abc import Sequence
 from atled.call import RANGE_BLOCK_WORDS
 from atled.graph.compile.step import Slot, Step
 
+_LEAST_BYTES = 1 << 20
+"""Of what a step that changes arrays makes beside that: a smaller array is in the cache still when it is read whole."""
+
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 
 
-def attach(slots: Sequence[Slot], steps: Sequence[Step]) -> list[Step]:
+def attach(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool) -> list[Step]:
     """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
 
     An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
     they can stand side by side without passing a step that depends on either. A value that only the two know is then
     kept in the memory of what is made of it: it never leaves the cache. Changes `slot.memory` for that.
+
+    changing: whether steps that change arrays in place, such as updates, may be attached, too, and move for that.
     """
     if not any(map(_can_carry, steps)):
         return list(steps)
     units = _Units(slots, steps)
     for step in steps:
-        if _can_be_carried(step, slots):
+        if _can_be_carried(step, slots, changing):
             units.attach(step)
     return [step for unit in units.order for step in unit]
 
@@ -32,9 +37,11 @@ def _can_carry(step: Step) -> bool:
     return native is not None and bool(native.before or native.after or native.spread)
 
 
-def _can_be_carried(step: Step, slots: Sequence[Slot]) -> bool:
+def _can_be_carried(step: Step, slots: Sequence[Slot], changing: bool) -> bool:
     spec, native = step.node.spec, step.native
-    if spec is None or native is None or native.ranges is None or spec.inplace or spec.mutated:
+    if spec is None or native is None or native.ranges is None or spec.mutated:
+        return False
+    if spec.inplace and not changing:
         return False
     if any(slots[number].is_window for number in step.written):
         return False  # another window of that memory may be read at another pace
@@ -69,9 +76,15 @@ class _Units:
 
     def attach(self, step: Step) -> None:
         """Attach an elementwise step to a reader of what it makes, else to the maker of what it reads, if one fits."""
+        is_changing = step.node.spec is not None and bool(step.node.spec.inplace)
+        least = _LEAST_BYTES if is_changing else 0
         for number in step.arguments[step.input_count :]:
+            if number >= 0 and self._slots[number].desc.nbytes < least:
+                continue
             if any(self._attach_before(step, number, reader) for reader in self._carriers_of(number)):
                 return
+        if is_changing:
+            return  # behind the kernel of a gradient, an update piece by piece takes no less time than a whole one
         for number in step.arguments[: step.input_count]:
             if any(self._attach_after(step, number, maker) for maker in self._carriers_of(number)):
                 return

@@ -58,7 +58,7 @@ def lower(
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     numbers = map(slots.number_of, values)
     targets = [-1 if value is None else next(numbers) for value in results]
-    steps = attach(slots.made, steps)
+    steps = attach(slots.made, steps, changing=not set(apart))
     reuse_memory(slots.made, steps)
     return Plan(slots.made, steps, graph, targets)
 

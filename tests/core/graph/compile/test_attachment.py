@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 import atled as nn
 import atled.functions as F
+import atled.solvers as S
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.place import HOST
+from atled.function import PythonFunction
+from atled.graph.compile import attachment
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.step import Slot
@@ -232,3 +235,84 @@ def test_which_array_a_result_becomes_decides_whether_it_may_be_overwritten_earl
     Binding(plan, cells, [cells[into]], []).run()
     expected = arrays[2] + arrays[0] @ arrays[1]
     np.testing.assert_allclose(NdArray.over(cells[into], (10, 32)).data, expected, rtol=1e-5, atol=1e-5)
+
+
+def step_of_a_chain(count):
+    """A compiled step of a chain of `count` elements and its mean, the step's plan, and the parameters."""
+    rng = np.random.default_rng(0)
+    leaves = [nn.Variable.from_numpy_array(rng.standard_normal(count, "f"), need_grad=True) for _ in range(3)]
+    a, b, c = leaves
+    loss = F.mean(F.tanh(a * b + c))
+    solver = S.Momentum(100.0)
+    solver.set_parameters(dict(zip("abc", leaves, strict=True)))
+    return nn.compile_step(loss, solver), loss, leaves
+
+
+def carried_updates(step):
+    steps = step._training.plan.steps
+    return [one for one in steps if one.node.spec.inplace and one.carrier is not None]
+
+
+def test_an_update_that_makes_what_a_large_sum_reads_is_computed_within_that_once_per_element():
+    nn.clear_memory_cache()
+    count = 300_001
+    with mock.patch.object(attachment, "_LEAST_BYTES", 1 << 40):
+        alone, expected, whole = step_of_a_chain(count)
+        for _ in range(3):
+            alone()
+    assert not carried_updates(alone)
+    nn.clear_memory_cache()
+    step, loss, leaves = step_of_a_chain(count)
+    for _ in range(3):
+        step()
+    (carried,) = carried_updates(step)
+    assert carried.carrier.node.spec.name == "Mean"
+    np.testing.assert_array_equal(loss.d, expected.d)
+    for one, other in zip(leaves, whole, strict=True):
+        np.testing.assert_array_equal(one.d, other.d)
+
+
+def test_a_trace_and_a_verification_see_such_an_update_once():
+    nn.clear_memory_cache()
+    step, loss, leaves = step_of_a_chain(300_001)
+    other, expected, whole = step_of_a_chain(300_001)
+    step()
+    assert carried_updates(step)
+    with nn.trace():
+        step()
+    with verify():
+        step()
+    for _ in range(3):
+        other()
+    np.testing.assert_allclose(loss.d, expected.d, rtol=1e-5)
+    for one, another in zip(leaves, whole, strict=True):
+        np.testing.assert_allclose(one.d, another.d, rtol=1e-5, atol=1e-5)
+
+
+class Failing(PythonFunction):
+    """Identity, whose backward fails."""
+
+    def min_outputs(self):
+        return 1
+
+    def setup_impl(self, inputs, outputs):
+        outputs[0].reset_shape(inputs[0].shape, True)
+
+    def forward_impl(self, inputs, outputs):
+        outputs[0].d = inputs[0].d
+
+    def backward_impl(self, inputs, outputs, propagate_down, accum):
+        raise ValueError("no gradient today")
+
+
+def test_an_update_that_waits_for_what_may_fail_is_not_attached():
+    x, z = (nn.Variable.from_numpy_array(np.ones(300_001, "f"), need_grad=True) for _ in range(2))
+    loss = F.mean(Failing()(z)) + F.mean(F.tanh(x) * x)
+    solver = S.Sgd(1.0)
+    solver.set_parameters({"x": x, "z": z})
+    step = nn.compile_step(loss, solver)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no gradient today"):
+            step()
+    assert not carried_updates(step)
+    assert (x.d == 1).all()
