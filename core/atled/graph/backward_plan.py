@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import UNWRITTEN, ArrayCell
@@ -15,7 +15,8 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.forward import Forward
 from atled.graph.nodes.gradient import backpropagate
-from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.recompute.again import put_off
 from atled.graph.recompute.recipes import GradientRecipe, leave_gradient_unstored
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
@@ -272,7 +273,7 @@ class Backward:
         into += [self._outside[number] for number in middles]
         unstored = [number for number in reached if number not in middles]
         if self.recomputed:
-            _put_off(graph, {recorded.calls[number] for number in self.recomputed})
+            put_off(graph, {recorded.calls[number] for number in self.recomputed})
         return BackwardPlan(lower(graph, results, into=into), leaves, middles, unstored)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
@@ -287,19 +288,6 @@ class Backward:
             gradient = graph.reshape(gradient, self.structure.shapes[self.wanted[first][0]])
             sums[first] = gradient if before is None else graph.op("Add2", before, gradient)
         return sums
-
-
-def _put_off(graph: Graph, recomputed: Collection[IRNode]) -> None:
-    """Move each of these nodes right before its first reader, so that its results live shortly."""
-    place: dict[IRNode, int] = {node: position for position, node in enumerate(graph.nodes)}
-    first: dict[IRNode, int] = {}
-    for node in reversed(graph.nodes):
-        if node in recomputed:
-            place[node] = first.get(node, len(graph.nodes))
-        for value in node.inputs:
-            if value is not None and value.node is not None:
-                first[value.node] = min(place[node], first.get(value.node, len(graph.nodes)))
-    graph.nodes.sort(key=place.__getitem__)  # stable: they stay before it, and in their order
 
 
 def plan_backward(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:

@@ -56,15 +56,20 @@ class FusedOp(ProgramOp, abstract=True):
 
 
 def fuse(
-    graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue], apart: Iterable[IRNode] = ()
+    graph: Graph,
+    nodes: Sequence[IRNode],
+    results: Iterable[IRValue],
+    apart: Iterable[IRNode] = (),
+    again: Iterable[IRNode] = (),
 ) -> list[IRNode]:
     """The nodes to run instead of `nodes`, in an order in which they can run.
 
     results: values that must exist afterwards although no node may read them.  apart: nodes that become one with each
-    other only.
+    other only.  again: nodes that compute a value once more for those behind them, with which alone they become one:
+    with the ones that computed it first they would store it.
     """
     values = set(results)
-    groups = _Groups(nodes, values, set(apart))
+    groups = _Groups(nodes, values, set(apart), frozenset(again))
     if not groups.any:
         return list(nodes)
     return _rewrite(graph, nodes, groups, values)
@@ -140,10 +145,13 @@ class _Group:
 class _Groups:
     """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
 
-    def __init__(self, nodes: Sequence[IRNode], results: set[IRValue], apart: set[IRNode]) -> None:
+    def __init__(
+        self, nodes: Sequence[IRNode], results: set[IRValue], apart: set[IRNode], again: frozenset[IRNode]
+    ) -> None:
         self._index = {node: position for position, node in enumerate(nodes)}
         self._results = results
         self._apart = apart
+        self._again = again
         self._readers: dict[IRValue, int] = {}  # how many inputs of nodes a value is
         self._last_reader: dict[IRValue, IRNode] = {}  # of those that were looked at
         for node in nodes:
@@ -184,6 +192,8 @@ class _Groups:
         # Only the latest other reader: those far away seldom fit, and to try all would take long.
         sharers = [self._last_reader.get(value) for value in values]
         for related in (*producers, *sharers):
+            if node in self._again and related not in self._again:
+                continue
             other = None if related is None else self.group_of.get(related)
             if other is not None and other != group:
                 together = self._fit(other, group)

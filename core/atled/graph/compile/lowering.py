@@ -32,6 +32,7 @@ def lower(
     results: Sequence[IRValue | None],
     *,
     apart: Iterable[IRNode] = (),
+    again: Iterable[IRNode] = (),
     into: Sequence[int] = (),
 ) -> Plan:
     """The plan that computes `results`, one target each, and runs every step that changes an outside array.
@@ -39,6 +40,7 @@ def lower(
     A result that is another result's memory or an outside array gets a copy of its own.
     results: None for one that nobody needs; nothing is stored there then.
     apart: nodes that are fused with each other only, because they must not run before others.
+    again: nodes that are fused with readers of what they make only; see `fuse`.
     into: per result the outside array that it becomes in the end; may be left out where the plan does not read these
         and each is another one, or where the graph was told (`Graph.store`).
     """
@@ -48,7 +50,7 @@ def lower(
     graph.reads_latest = False
     nodes = keep_last_rows(graph, nodes_for(graph, values), values)
     nodes, values = lay_out(graph, nodes, values, apart)
-    nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
+    nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart, again)
     nodes = read_views(graph, fuse_casts(nodes, values), values)
     nodes = write_to_targets(nodes, values)
     keep_orders(graph, nodes, values)

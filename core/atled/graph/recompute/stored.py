@@ -50,7 +50,7 @@ class Unstored(NamedTuple):
 def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | None) -> Unstored:
     """Find what a forward of `roots` does not store; before: the trust of the last time."""
     own = before.watched if before is not None and before.is_watching else frozenset()
-    candidates = unobserved(structure, roots, _can_recompute, own)
+    candidates = unobserved(structure, roots, can_recompute, own)
     if not candidates:
         return Unstored(frozenset(), None)
     cells = structure.cells
@@ -100,7 +100,7 @@ def unobserved(
     return [number for number in candidates if id(cells[number]) not in stored]
 
 
-def _can_recompute(function: RecordedCall) -> bool:
+def can_recompute(function: RecordedCall) -> bool:
     """Whether a call gives the same results when it is run again: no draw, no state."""
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,11 @@ from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import Order
+from atled.graph.recompute.again import run_again
+from atled.graph.recompute.choice import choose_recomputed
+from atled.graph.recompute.reads import read_by_backward
 from atled.graph.recompute.recipes import GraphRecipe, leave_unstored
-from atled.graph.recompute.stored import cells_of, results_of, unobserved
+from atled.graph.recompute.stored import can_recompute, cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import roots_of
 from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
@@ -59,10 +63,14 @@ class Rule(NamedTuple):
 
 
 class StepPlan(NamedTuple):
-    """A compiled step: the plan, and the parameters, by index, that a gradient reaches."""
+    """A compiled step: the plan, and the parameters, by index, that a gradient reaches.
+
+    whole: the numbers of values of the structure that a step writes to memory as a whole.
+    """
 
     plan: Plan
     moved: tuple[int, ...]
+    whole: frozenset[int]
 
 
 class _Target(NamedTuple):
@@ -120,7 +128,7 @@ class Training:
         compiled: StepPlan = PLANS.get(
             key, lambda: _compile_safely(structure, aliases, made, unstored, targets, parameters, rule)
         )
-        self.plan, self.moved = compiled
+        self.plan, self.moved = compiled.plan, compiled.moved
         self._numbers = {
             name: np.array(
                 [n for n, source in enumerate(self.plan.floats) if source[0] == "solver" and source[2] == name],
@@ -253,9 +261,38 @@ def _compile_safely(
     rule: Rule,
 ) -> StepPlan:
     """The step with the earliest updates behind which nothing can fail: a failed step moves no parameter."""
-    given = structure, aliases, root, unstored, targets, parameters, rule
-    compiled = _compile(*given, is_early=True)
-    return compiled if _is_safe(compiled.plan) else _compile(*given, is_early=False)
+    chosen = _choose(structure, root)
+    compile_as = partial(_compile, structure, aliases, root, unstored, targets, parameters, rule)
+    compiled = _lean(partial(compile_as, is_early=True), chosen)
+    return compiled if _is_safe(compiled.plan) else _lean(partial(compile_as, is_early=False), chosen)
+
+
+def _choose(structure: Structure, root: int) -> list[list[int]]:
+    """Values that the backward may compute again instead of reading them, with their calls, as in plans apart."""
+    value = structure.value(root)
+    assert value is not None
+    candidates = unobserved(structure, (value,), can_recompute)
+    read = read_by_backward(structure, (root,)) if candidates else frozenset()
+    return choose_recomputed(structure, (root,), candidates, read)
+
+
+def _lean(compile_as: Callable[..., StepPlan], chosen: Sequence[Sequence[int]]) -> StepPlan:
+    """The step, in which backward computes chosen values again if steps read and write less memory then.
+
+    Where a fused step has both what makes such a value and what reads it, that is not in memory at all.
+    """
+    compiled = compile_as(again=())
+    worthwhile = [one for one in chosen if one[0] in compiled.whole]
+    if not worthwhile:
+        return compiled
+    lean = compile_as(again=worthwhile)
+    return lean if _traffic(lean.plan) < _traffic(compiled.plan) else compiled
+
+
+def _traffic(plan: Plan) -> int:
+    """The bytes that the steps of a plan read and write, as if no cache held any."""
+    numbers = (number for step in plan.steps for number in dict.fromkeys(step.arguments) if number >= 0)
+    return sum(plan.slots[number].nbytes for number in numbers)
 
 
 def _is_safe(plan: Plan) -> bool:
@@ -278,10 +315,12 @@ def _compile(
     parameters: Sequence[Moved],
     rule: Rule,
     *,
+    again: Sequence[Sequence[int]],
     is_early: bool,
 ) -> StepPlan:
     """The step.
 
+    again: values that backward computes again, with their calls.
     is_early: whether updates run as soon as they can, so that the memory of a gradient soon serves the next one, or
         behind all else.
     """
@@ -297,7 +336,9 @@ def _compile(
     ]
     start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)
     wanted = [values[number] for target in targets for number in target.leaves]
+    first = len(recorded.nodes)
     found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, recorded.blocked_values({root}))
+    second = run_again(recorded, again, first) if again else ()
     moved: list[int] = []
     updates: list[Sequence[IRNode]] = []
     together: dict[tuple[int, ...], list[tuple[Moved, _Target]]] = {}
@@ -316,7 +357,14 @@ def _compile(
     if is_early:
         _move_forward(graph, updates)
     apart = [] if is_early else [node for nodes in updates for node in nodes]
-    return StepPlan(lower(graph, stored, apart=apart), tuple(moved))
+    plan = lower(graph, stored, apart=apart, again=second)
+    made = {
+        value
+        for step in plan.steps
+        for value, slot in zip(step.node.outputs, step.arguments[step.input_count :], strict=False)
+        if slot >= 0 and not plan.slots[slot].range_bytes
+    }
+    return StepPlan(plan, tuple(moved), frozenset(n for n, value in enumerate(values) if value in made))
 
 
 def _gradient_of(
