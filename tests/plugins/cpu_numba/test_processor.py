@@ -150,7 +150,7 @@ def test_loops_have_whole_vectors_where_these_do_not_slow_the_processor_down(
     found = SimpleNamespace(get_host_cpu_name=lambda: name, get_host_cpu_features=lambda: features)
     with monkeypatch.context() as patched:
         patched.setattr(processor, "llvm_binding", lambda: found)
-        host = processor.host.__wrapped__()
+        host = processor._ask_host()
     compiles_for(host)
     monkeypatch.setattr(processor, "host", lambda: host)
     with machine_code._numba_target():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from atled.plugin import listing
-from atled_cpu_numba import kernel_texts, object_files, pool, processor, shipped_objects
+from atled_cpu_numba import kept_files, kernel_texts, pool, processor, shipped_objects
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 
 
@@ -38,6 +38,6 @@ def _threads() -> str:
 
 def _cache() -> str:
     try:
-        return str(object_files.folder())
+        return str(kept_files.folder())
     except RuntimeError as error:  # no home folder
         return f"none: {error}"

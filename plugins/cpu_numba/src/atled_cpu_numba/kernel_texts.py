@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from atled_cpu_numba import processor
+
 ARCHIVE = Path(__file__).with_name("kernels.ir.xz")
 
 FORMAT = 1  # of the archive; part of every key
@@ -48,9 +50,8 @@ def why_unused() -> str:
     archive = _installed()
     if archive is None:
         return "not in use: this installation has none; numba compiles every kernel"
-    import llvmlite.binding as llvm  # heavy; only when a kernel is compiled
-
-    present = llvm.llvm_version_info[0]
+    _, llvm = processor.versions()
+    present = int(llvm.split(".")[0])
     if present == archive.llvm:
         return ""
     return f"not in use: they are for LLVM {archive.llvm}, and this is {present}; numba compiles every kernel"

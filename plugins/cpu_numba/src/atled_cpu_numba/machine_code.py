@@ -1,18 +1,22 @@
-"""Kernels as object code: bytes that numba or LLVM compile, and that LLVM's loader alone turns into addresses."""
+"""Kernels as object code: bytes that numba or LLVM compile, and what turns them into addresses.
+
+That is this package itself on Linux with x86-64 (`elf_image`, `code_memory`), so that a process in which nothing is to
+be compiled never loads LLVM; elsewhere it is LLVM's own loader.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import itertools
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from atled_cpu_numba import elf, other_objects, processor
+from atled_cpu_numba import code_memory, elf, other_objects, processor
+from atled_cpu_numba.elf_image import Image, image_of
 
 
 class KernelError(RuntimeError):
@@ -172,13 +176,23 @@ def is_loadable(compiled: ObjectCode) -> bool:
     For objects from a file. What the file says that it needs is not believed where it can be seen; of other formats
     than ELF nothing else is examined.
     """
-    needed = compiled.undefined
-    if elf.is_elf(compiled.code) or sys.platform not in ("win32", "darwin"):
-        try:
-            needed = elf.undefined_symbols(compiled.code, compiled.symbol, for_loader=True)
-        except elf.ElfError:
-            return False
+    needed: Sequence[str] = compiled.undefined
+    try:
+        if code_memory.IS_KNOWN:
+            needed = [each.name for each in _image(compiled.code, compiled.symbol).outside]
+        elif elf.is_elf(compiled.code) or sys.platform not in ("win32", "darwin"):
+            found = elf.parsed(compiled.code, compiled.symbol)
+            elf.check_for_llvm(found)
+            needed = elf.undefined_symbols(found)
+    except elf.ElfError:
+        return False
     return all(_is_resolvable(name) for name in needed)
+
+
+@functools.lru_cache(maxsize=1)
+def _image(code: bytes, symbol: str) -> Image:
+    """See `image_of`; the last one is kept, for what is examined is then loaded."""
+    return image_of(code, symbol)
 
 
 def load(compiled: ObjectCode, owner: object = None) -> int:
@@ -186,9 +200,28 @@ def load(compiled: ObjectCode, owner: object = None) -> int:
 
     owner: the code is freed with this object, so whoever may still call the address holds the object; None: it stays
         for the rest of the process.
+    Raises OSError where the system has no memory for code.
     """
     missing = missing_symbols(compiled)
     assert not missing, missing  # LLVM would end the process
+    address, free = _place(compiled) if code_memory.IS_KNOWN else _placed_by_llvm(compiled, for_good=owner is None)
+    if owner is not None:
+        number = next(_numbers)
+        _transient[number] = len(compiled.code)
+        # Not at the end of the process: a daemon thread may be inside.
+        weakref.finalize(owner, _free, free, number).atexit = False
+    return address
+
+
+def _place(compiled: ObjectCode) -> tuple[int, Callable[[], None]]:
+    """The kernel's address, and what frees its memory."""
+    image = _image(compiled.code, compiled.symbol)
+    address = code_memory.place(image)
+    return address + image.entry, functools.partial(code_memory.free, address, image.size)
+
+
+def _placed_by_llvm(compiled: ObjectCode, *, for_good: bool) -> tuple[int, Callable[[], None]]:
+    """The same by LLVM's loader, which must be told if nobody is going to free it."""
     llvm = processor.llvm_binding()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     empty = llvm.parse_assembly("")
@@ -198,14 +231,9 @@ def load(compiled: ObjectCode, owner: object = None) -> int:
     engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
     engine.finalize_object()
     address: int = engine.get_function_address(compiled.symbol)
-    if owner is None:
+    if for_good:
         engine.detach()
-    else:
-        number = next(_numbers)
-        _transient[number] = len(compiled.code)
-        # Not at the end of the process: a daemon thread may be inside.
-        weakref.finalize(owner, _free, engine, number).atexit = False
-    return address
+    return address, engine.close
 
 
 _numbers = itertools.count()
@@ -217,15 +245,15 @@ def transient_bytes() -> int:
     return sum(list(_transient.values()))
 
 
-def _free(engine: Any, number: int) -> None:
-    engine.close()
+def _free(free: Callable[[], None], number: int) -> None:
+    free()
     del _transient[number]
 
 
 def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bool = False) -> ObjectCode:
     """The compiled code, unless it needs functions that a process without numba does not have."""
     if elf.is_elf(code):
-        undefined = list(elf.undefined_symbols(code, symbol))
+        undefined = _undefined(name, code, symbol)
     elif other_objects.is_known(code):
         undefined = list(other_objects.undefined_symbols(code))
     else:  # 32 bits: what the module declares; misses only what the code generator adds, such as memset
@@ -244,12 +272,25 @@ def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bo
     return compiled
 
 
+def _undefined(name: str, code: bytes, symbol: str) -> list[str]:
+    """Names that an ELF object needs. KernelError where it has what is not placed, such as variables of threads."""
+    try:
+        if code_memory.IS_KNOWN:
+            _image(code, symbol)
+        return list(elf.undefined_symbols(elf.parsed(code, symbol)))
+    except elf.ElfError as error:
+        raise KernelError(
+            f"cannot compile kernel {name!r}: its code cannot be placed in memory: {error}. Kernels have functions, "
+            "constants and at most 64 KiB of zeros: look for variables of threads and of the process, or report it."
+        ) from error
+
+
 def _is_resolvable(name: str) -> bool:
     """Whether the loader finds `name` in every process, not only where numba has announced it to LLVM."""
     if sys.platform == "win32":  # where there is no handle of the whole process to ask, but LLVM looks into all modules
         announced = name.startswith(("NRT_", "numba", "_numba", ".numba"))
         return not announced and _jit().address_of_symbol(name) is not None
-    return hasattr(_process(), name)
+    return code_memory.has(name)
 
 
 @functools.cache
@@ -259,8 +300,3 @@ def _jit() -> Any:
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     return llvm
-
-
-@functools.cache
-def _process() -> ctypes.CDLL:
-    return ctypes.CDLL(None)

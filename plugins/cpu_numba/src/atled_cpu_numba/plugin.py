@@ -105,7 +105,7 @@ class _Executor:
 
     def run_program(self, rows_address: int, start: int, stop: int) -> int:
         """See `pool.run_program`, which takes this method's place when it is first called."""
-        from atled_cpu_numba import pool  # loads llvmlite: not before the first native step
+        from atled_cpu_numba import pool  # loads its code: not before the first native step
 
         status = pool.run_program(rows_address, start, stop)
         self.run_program = pool.run_program  # type: ignore[method-assign]  # from now on without this detour

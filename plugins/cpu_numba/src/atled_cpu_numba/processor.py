@@ -2,7 +2,8 @@
 
 LLVM is asked for everything: which names it knows, which features a processor has, and whether this machine executes
 them all. It has no function for the second; but it inlines a function into another one only if the processor of the
-caller has all features that the one of the callee has, and that can be looked at.
+caller has all features that the one of the callee has, and that can be looked at. What it says is kept (`answers`), so
+that a process that compiles nothing need not load it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from atled.plugin import SettingError, did_you_mean, four_parts, listing, nearest
+from atled_cpu_numba import answers
 
 # llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
 
@@ -41,12 +43,29 @@ class Processor(NamedTuple):
 @functools.cache
 def host() -> Processor:
     """This machine's, with all features that LLVM looks for, and whole vectors where these cost no frequency."""
+    return Processor(*answers.kept(["host"], _ask_host))
+
+
+def _ask_host() -> Processor:
     llvm = llvm_binding()
     features = llvm.get_host_cpu_features()
     # LLVM halves the vectors of loops on all of Intel's: the first ones with AVX-512 were slowed down by whole ones.
     # Those with VBMI2 are not; a fused chain of functions takes 0.75 of the time there.
     whole = f",-{_HALVED_VECTORS}" if features.get("avx512vbmi2") else ""
     return Processor(llvm.get_host_cpu_name(), features.flatten() + whole)
+
+
+@functools.cache
+def versions() -> tuple[str, str]:
+    """Those of llvmlite and of its LLVM."""
+    of_llvmlite, of_llvm = answers.kept(["versions"], _ask_versions)
+    return of_llvmlite, of_llvm
+
+
+def _ask_versions() -> list[str]:
+    import llvmlite
+
+    return [llvmlite.__version__, ".".join(map(str, llvm_binding().llvm_version_info))]
 
 
 @functools.cache
@@ -177,7 +196,13 @@ def parse_processor(text: str) -> Processor:
 
 
 def _examined(chosen: Processor) -> tuple[Sequence[str], Sequence[str], bool]:
-    """Names of the processors and features that LLVM knows for this kind of machine; whether it compiles for `chosen`.
+    """Names of processors and features that LLVM knows for this kind of machine; whether it compiles for `chosen`."""
+    names, features, is_usable = answers.kept(["examined", *chosen], lambda: _ask_examined(chosen))
+    return names, features, is_usable
+
+
+def _ask_examined(chosen: Processor) -> list[Any]:
+    """See `_examined`.
 
     Asked in a process of its own: LLVM lists the names on the error output and nowhere else, and it ends a process
     that wants code of 64 bits for a processor of 32.
@@ -201,7 +226,7 @@ def _examined(chosen: Processor) -> tuple[Sequence[str], Sequence[str], bool]:
                 "unset ATLED_CPU, or report it",
             )
         )
-    return _listed(processors), _listed(features), answer.returncode == 0
+    return [_listed(processors), _listed(features), answer.returncode == 0]
 
 
 def _listed(text: str) -> list[str]:
@@ -217,7 +242,12 @@ def _features_of(processor: Processor, asked: tuple[str, ...]) -> frozenset[str]
 
 def _is_inlined(callees: Iterable[tuple[str, str]], caller: Processor) -> list[bool]:
     """For each (cpu, features) whether LLVM inlines a function for it into one for `caller`."""
-    callees = list(callees)
+    asked = [list(callee) for callee in callees]
+    inlined: list[bool] = answers.kept(["inlined", asked, caller], lambda: _ask_inlined(asked, caller))
+    return inlined
+
+
+def _ask_inlined(callees: Sequence[Sequence[str]], caller: Processor) -> list[bool]:
     lines = []
     for number, (cpu, features) in enumerate(callees):
         lines += [

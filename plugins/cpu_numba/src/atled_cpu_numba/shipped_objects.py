@@ -81,8 +81,8 @@ def compiled_for(target: str) -> Processor:
 
 def toolchain() -> list[Any]:
     """What an object depends on besides its text and the target: LLVM's version, and how this plugin uses it."""
-    llvm = processor.llvm_binding()
-    return [".".join(map(str, llvm.llvm_version_info)), object_files.FORMAT, TARGETS]
+    _, llvm = processor.versions()
+    return [llvm, object_files.FORMAT, TARGETS]
 
 
 def decode(data: bytes) -> Archive:

@@ -242,10 +242,9 @@ def _check_parameters(name: str, value: Any) -> None:
 @functools.cache
 def _machine() -> list[Any]:
     """What every compiled kernel depends on."""
-    import llvmlite
-
     cpu, features = processor.target()
-    return [llvmlite.__version__, sys.platform, platform.machine(), struct.calcsize("P"), sys.byteorder, cpu, features]
+    llvmlite, _ = processor.versions()
+    return [llvmlite, sys.platform, platform.machine(), struct.calcsize("P"), sys.byteorder, cpu, features]
 
 
 @functools.cache

@@ -131,7 +131,7 @@ class _Rows:
         packs: Sequence[Pack] = (),
         kept: Sequence[int] = (),
     ) -> None:
-        from atled_cpu_numba import pool  # loads llvmlite: not before the first call is prepared
+        from atled_cpu_numba import pool  # loads its code: not before the first call is prepared
 
         address, own = pool.loop_kernel()
         self._words = [0] * len(LoopWord)

@@ -1,0 +1,176 @@
+"""The folder of what is kept between processes: compiled kernels, and what LLVM said of this machine.
+
+What is loaded is executed, so the folder and its files must be this user's or root's, and nobody else may write into
+them. That is asked of the file itself, once it is open; folders above may be anybody's, /tmp for one: who exchanges our
+folder for another one has one of their own. On Windows, where owners and permissions are others, nothing is asked: the
+folder is in the user's own, which others may not write into.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+LIMIT_BYTES = 512 << 20  # of the folder; a full set of kernels takes a few MiB, generated ones some KiB each
+_LARGEST_FILE = 64 << 20
+
+_KINDS = ("*.o", "*.answer", "*.tmp")  # whose names are ours
+
+_trimmed = False
+
+
+class UntrustedError(Exception):
+    """A folder or file that somebody else may have written. args: what is wrong, and what to do."""
+
+
+def folder() -> Path:
+    """`$ATLED_CACHE_DIR/cpu-numba`, or `atled/cpu-numba` in the platform's folder for caches.
+
+    Raises RuntimeError if the user has no home folder.
+    """
+    chosen = os.environ.get("ATLED_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / "cpu-numba"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "atled" / "cpu-numba"
+
+
+def is_there(name: str) -> bool:
+    """Whether there is a file of that name that may be read; it may still prove damaged."""
+    try:
+        path = folder() / name
+        _check_folder(path.parent)
+        _check_file(path, os.lstat(path))
+    except (OSError, RuntimeError, UntrustedError):  # told when it is read or written
+        return False
+    return True
+
+
+def read(name: str) -> bytes | None:
+    """The bytes of a file of the folder, None if there is none.
+
+    Raises UntrustedError, OSError, or RuntimeError if the user has no home folder.
+    """
+    path = folder() / name
+    try:
+        _check_folder(path.parent)
+        data = _content(path)
+    except FileNotFoundError:
+        return None
+    _mark_used(path)
+    return data
+
+
+def write(name: str, data: bytes) -> None:
+    """Write a file: beside its place, then renamed, so that nobody ever reads half a file. Errors as of `read`."""
+    import tempfile  # not needed, and 3 ms, where everything is stored already
+
+    path = folder() / name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_folder(path.parent)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=name[:16] + "-", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        if not path.is_file():  # Windows refuses to replace a file that another process reads: it is there then
+            raise
+    _trim(path.parent)
+
+
+def clear() -> None:
+    """Remove all of them. Raises OSError where that is not allowed."""
+    for path in _stored_files(folder()):
+        path.unlink(missing_ok=True)
+
+
+def _check_folder(where: Path) -> None:
+    """Raise UntrustedError for a folder that somebody else may write into; FileNotFoundError where there is none."""
+    _check_owner(f"folder {where}", os.stat(where), f"`chmod go-w {where}`")
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a stored file; of the very one that was checked, whatever takes its name meanwhile.
+
+    A link, a pipe, a folder or a giant in its place counts as a file that is not there: the kernel is compiled, and
+    stored in that place where it can be.
+    """
+    # Where there are such flags: a link is not followed, a pipe is not waited for.
+    flags = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | flags)
+    except OSError as error:
+        if path.is_symlink() or path.is_dir():
+            raise FileNotFoundError(error.errno, "not a file", str(path)) from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        _check_file(path, status)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(status.st_size)
+
+
+def _check_file(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
+        raise FileNotFoundError(errno.ENOENT, "not a file of compiled code", str(path))
+    _check_owner(f"file {path}", status, "remove it")
+
+
+def _check_owner(what: str, status: os.stat_result, remedy: str) -> None:
+    if not hasattr(os, "getuid"):
+        return
+    user = os.getuid()
+    if status.st_uid not in (user, 0):
+        wrong = f"belongs to user {status.st_uid}, and this is user {user}"
+        raise UntrustedError(f"{what} {wrong}", "remove it, or set ATLED_CACHE_DIR to a folder of your own")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        who = "everybody" if status.st_mode & stat.S_IWOTH else f"group {status.st_gid}"
+        raise UntrustedError(f"{what} can be written by {who}", remedy)
+
+
+def _mark_used(path: Path) -> None:
+    """Set the file's time, by which `_trim` chooses; in a folder that is only readable nobody trims."""
+    if os.access(path, os.W_OK):
+        os.utime(path)
+
+
+def _stored_files(where: Path) -> list[Path]:
+    return sorted(path for pattern in _KINDS for path in where.glob(pattern))
+
+
+def _trim(where: Path) -> None:
+    """Once per process: remove what died half-written, and the longest unused files beyond the limit."""
+    global _trimmed
+    if _trimmed:
+        return
+    _trimmed = True
+    found = []
+    for path in _stored_files(where):
+        try:
+            status = path.lstat()
+        except FileNotFoundError:  # another process trims
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        abandoned = path.suffix == ".tmp" and time.time() - status.st_mtime > 3600
+        found.append((0.0 if abandoned else status.st_mtime, status.st_size, path, abandoned))
+    total = sum(size for _, size, _, _ in found)
+    for _, size, path, abandoned in sorted(found):
+        if not abandoned and total <= LIMIT_BYTES:
+            break
+        path.unlink(missing_ok=True)
+        total -= size
