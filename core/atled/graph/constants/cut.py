@@ -53,23 +53,26 @@ class Cut:
             return None
         if spec.inplace or spec.opaque:
             return None
-        arrays: set[int] = set()
-        work = sum(output.desc.nbytes for output in node.outputs)
-        for value in node.inputs:
-            if value is not None:
-                origin = self._origin(value)
-                if origin is None:
-                    return None
-                arrays |= origin.arrays
-                work += origin.work + value.desc.nbytes
+        arrays: frozenset[int] = frozenset()
+        inputs = [value for value in node.inputs if value is not None]
+        work = 0
+        for value in inputs:
+            origin = self._origin(value)
+            if origin is None:
+                return None
+            arrays |= origin.arrays
+            work += origin.work
         if not arrays or len(arrays) > _MOST_ARRAYS:
             return None
-        return _Origin(frozenset(arrays), 0 if spec.views else min(work, _LEAST_BYTES))
+        if not spec.views and work < _LEAST_BYTES:
+            work += sum(value.desc.nbytes for value in (*inputs, *node.outputs))
+        return _Origin(arrays, min(work, _LEAST_BYTES))
 
     @staticmethod
     def _with_place(value: IRValue, origin: _Origin | None) -> _Origin | None:
-        is_plain = value.place in (None, HOST) and not value.is_window and value.desc.is_contiguous
-        return origin if is_plain else None
+        if origin is None or value.place not in (None, HOST) or value.is_window:
+            return None
+        return origin if value.desc.is_contiguous else None
 
     def _origin(self, value: IRValue) -> _Origin | None:
         if value.base.array is not None and value.base.array.version:

@@ -386,16 +386,13 @@ def test_what_is_soon_written_again_is_made_ever_more_seldom(graph):
     assert made < 10
 
 
-def test_where_there_is_no_room_results_are_the_same_and_that_is_told_once(caplog):
+def test_where_there_is_no_room_results_are_the_same_and_that_is_told_once(caplog, monkeypatch):
+    monkeypatch.setattr(logger, "propagate", True)
     nn.set_constants_limit(0)
     x, w, factor = leaf(ROWS[0]), leaf(WEIGHTS[0]), leaf(FACTORS[0])
     y = scaled(x, w, factor)
-    logger.propagate = True
-    try:
-        with caplog.at_level(logging.WARNING, logger.name):
-            rows = run(x, y, 150)
-    finally:
-        logger.propagate = False
+    with caplog.at_level(logging.WARNING, logger.name):
+        rows = run(x, y, 150)
     assert step_count(y) == 2 and counted() == 0
     assert sum("set_constants_limit" in record.message for record in caplog.records) == 1
     np.testing.assert_array_equal(y.d, computed(rows, WEIGHTS[0]))
