@@ -9,6 +9,7 @@ import atled as nn
 import atled.functions as F
 from atled_contexts import Context
 from atled_cpu_numba.kernels.convolution import choice as convolution
+from atled_cpu_numba.kernels.depthwise import planes
 
 SHAPES = [(5, 3), (7, 7), (12, 12), (13, 9), (33, 65), (34, 66), (40, 100)]  # below, at and beyond whole vectors
 
@@ -25,20 +26,27 @@ def wanted(x, w, b, pad):
     return y
 
 
-@pytest.mark.parametrize("type_config", ["float", "double"])
+@pytest.fixture(params=[True, False], ids=["in the caches", "beyond"], autouse=True)
+def in_caches(request, monkeypatch):
+    """Results that stay in the caches are computed by `planes`, with little padding."""
+    if not request.param:
+        monkeypatch.setattr(planes, "STREAMED_BYTES", 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("pad", [0, 1, 2])
 @pytest.mark.parametrize("size", SHAPES)
-def test_every_second_position_is_computed(size, pad, type_config):
+def test_every_second_position_is_computed(run, size, pad, dtype):
     if min(size) + 2 * pad < 3:
         return
     rng = np.random.default_rng(3)
-    dtype = {"float": np.float32, "double": np.float64}[type_config]
     x, w, b = (rng.standard_normal(shape).astype(dtype) for shape in ((2, 3, *size), (6, 1, 3, 3), (6,)))
-    with nn.context_scope(Context([f"cpu:{type_config}"])):
-        arrays = map(nn.NdArray.from_numpy_array, (x, w, b))
-        found = F.convolution(*arrays, pad=(pad, pad), stride=(2, 2), group=3).data
+    expected = wanted(x, w, b, pad)
+    found = np.full(expected.shape, np.nan, dtype)
+    geometry = {"base_axis": 1, "pad": (pad, pad), "stride": (2, 2), "dilation": (1, 1), "group": 3}
+    assert run(convolution, "Convolution", [x, w, b], [found], **geometry) == 0
     tolerance = 16 * np.finfo(dtype).eps * np.abs(found).max()
-    np.testing.assert_allclose(found, wanted(x, w, b, pad), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
 def test_formulas_are_computed_on_the_way():

@@ -5,6 +5,7 @@ import pytest
 
 from atled_cpu_numba.kernels.convolution import choice as convolution
 from atled_cpu_numba.kernels.convolution import weight as convolution_weight
+from atled_cpu_numba.kernels.depthwise import planes as depthwise_planes
 from atled_cpu_numba.kernels.depthwise import squares as depthwise
 from atled_cpu_numba.kernels.depthwise import strided as depthwise_strided
 
@@ -22,6 +23,13 @@ CASES = [
     (1, 2, (5, 73), 2, (1, 2)),
 ]
 all_cases = pytest.mark.parametrize("images, channels, sizes, multiplier, pad", CASES)
+
+
+@pytest.fixture(params=[True, False], ids=["in the caches", "beyond"], autouse=True)
+def in_caches(request, monkeypatch):
+    """Results that stay in the caches are computed by `planes`, with little padding."""
+    if not request.param:
+        monkeypatch.setattr(depthwise_planes, "STREAMED_BYTES", 0)
 
 
 def draw(seed, *shape):

@@ -1,10 +1,10 @@
 """numba intrinsics for 3 x 3 filters of single planes, along a row of windows a vector at a time.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
-Of wide planes some rows of windows are computed at a time, the last ones again with some of those before: each row
-of the plane is loaded once for all of them, and those outside are zeros that the caller has. Of others it is one vector
-from the top row down: each row is loaded once for all windows that see it, and those outside are left out. Along a row,
-zeros are moved into the lanes. Each result is the sum of what is added, then of the products in the order of the kernel.
+Of wide planes some rows of windows are computed at a time, the last ones again with some of those before: each row of
+the plane is loaded once for all of them, and those outside are zeros that the caller has. Of others it is one vector
+from the top row down: each row is loaded once for all windows that see it, and those outside are left out. Zeros
+are moved into the lanes along a row. Each result is the sum of what is added, then of the products in that order.
 """
 
 from __future__ import annotations

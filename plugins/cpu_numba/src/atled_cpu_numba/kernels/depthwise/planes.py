@@ -1,7 +1,7 @@
-"""Filters of single planes of which all fits the caches: depthwise convolution with 3 x 3 kernels and strides of 1 or 2.
+"""Filters of single planes that stay in the caches: depthwise convolution with 3 x 3 kernels and strides of 1 or 2.
 
-Its adjoint with strides of 1 is one, too, with the kernel turned around. A plane after the other, see `plane_blocks`; one
-whose rows are shorter than a vector takes a vector per row. Shares are made of results.
+Its adjoint with strides of 1 is one, too, with the kernel turned around. A plane after the other, see `plane_blocks`;
+if its rows are shorter than a vector, each is one. Shares are made of results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What intrinsics for short windows along rows are made of: their elements in vectors, without masks.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
-Nothing outside of the rows is read or written (`in_parts`): the last vector overlaps the one before, and what is shorter
-than a vector is done in vectors of half as many lanes, and so on. Where the first window or the last one is cut, vectors
-begin or end with the row, and lanes are moved.
+Nothing outside of the rows is read or written (`in_parts`): the last vector overlaps the one before, and what is
+shorter than a vector is done in vectors of half as many lanes, and so on. Where the first window or the last one is
+cut, vectors begin or end with the row, and lanes are moved.
 """
 
 from __future__ import annotations
