@@ -1,6 +1,7 @@
 """Pooling over one or two trailing axes: maxima, averages and their gradients; `slices` brings more to two.
 
-The forward kernels go through a row of windows in vectors, see `window_rows`.
+The forward kernels go through a row of windows in vectors, see `window_rows`; for those that networks use most see
+`pairs` and `windows`.
 """
 
 from __future__ import annotations
