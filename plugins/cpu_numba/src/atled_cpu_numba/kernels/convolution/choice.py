@@ -169,17 +169,17 @@ def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
             return None
         reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
         pad = reach[0] - pad[0], reach[1] - pad[1]
-    sizes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
+    of_planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
     if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
-        near = planes.Problem(*sizes, pad, 2, turned=False, dtype=task.dtype)
+        near = planes.Problem(*of_planes, pad, 2, turned=False, dtype=task.dtype)
         if planes.suits(near):
             return planes.prepare(near, whole.biases)
-        return halving.prepare(halving.Problem(*sizes, pad, task.dtype), whole.biases)
+        return halving.prepare(halving.Problem(*of_planes, pad, task.dtype), whole.biases)
     geometry = task.kernel, pad, task.stride, task.dilation
-    tall = padded.Problem(*sizes, *geometry, turned=not task.forward, dtype=task.dtype)
+    tall = padded.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
     if padded.suits(tall):
         return padded.prepare(tall, whole.biases)
-    filtered = filters.Problem(*sizes, *geometry, turned=not task.forward, dtype=task.dtype)
+    filtered = filters.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
     return filters.prepare(filtered, whole.biases)
 
 

@@ -361,7 +361,7 @@ def _with_inner(name: str, native: Native, table: list[int], sizes: dict[str, in
 def _inner_words(name: str, native: Native) -> dict[str, int]:
     """The words of the inner block for its arguments, by what they are called in ours."""
     large, small, workspace = "inner_large", "inner_small", "inner_workspace"
-    names = (small, large, workspace) if name.endswith("Grad") else (large, small, workspace)
+    names: tuple[str, ...] = (small, large, workspace) if name.endswith("Grad") else (large, small, workspace)
     if name == "MaxPooling":
         names = (large, small, "inner_place", workspace)[: len(native.arguments)]  # some need workspace
     absent = {"inner_place": NO_WORD, "inner_workspace": NO_WORD}
