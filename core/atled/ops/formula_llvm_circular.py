@@ -92,7 +92,7 @@ _SINH = {
         *(0.00019841269841593535, 0.008333333333332912, 0.16666666666666669),
     ),
 }
-_SCALED_EXP = {FLOAT: scaled_exp, DOUBLE: formula_llvm_double.scaled_exp}
+_SCALED_EXP: dict[str, Callable[..., str]] = {FLOAT: scaled_exp, DOUBLE: formula_llvm_double.scaled_exp}
 _BEYOND = {FLOAT: 90.0, DOUBLE: 711.0}  # both are infinite from there on; an eighth of exp is not
 
 
