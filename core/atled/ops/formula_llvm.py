@@ -59,11 +59,11 @@ _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too 
 # elements the bits that the quick one gives: they must not depend on where shares begin.
 _QUICK: dict[str, dict[str, Callable[..., tuple[str, str]]]] = {
     FLOAT: QUICK_ANGLES | QUICK_POWERS,
-    DOUBLE: QUICK_ANGLES,
+    DOUBLE: QUICK_ANGLES | QUICK_POWERS,
 }
 _WHOLE: dict[str, dict[str, Callable[..., str]]] = {
     FLOAT: FLOAT_FUNCTIONS | CIRCULAR | ANGLES | ERF | POWERS,
-    DOUBLE: DOUBLE_FUNCTIONS | CIRCULAR_DOUBLE | ANGLES | ERF,
+    DOUBLE: DOUBLE_FUNCTIONS | CIRCULAR_DOUBLE | ANGLES | ERF | POWERS,
 }
 
 # What is computed piece by piece goes into a buffer, which stays in the first-level cache: the inputs, which may be the
@@ -158,6 +158,10 @@ class _Writer:
         real = Real(self.code, FLOAT if layout.compute == "float32" else DOUBLE)
         self.real: Real | Whole = Whole(self.code, layout.compute) if self.is_whole else real
         self.wide = Real(self.code, DOUBLE)
+        # Without the instruction the rest of a product of float64 would be a call.
+        called = {"**"} if real.type == DOUBLE and not fused else set()
+        self.quick = {} if self.is_whole else {op: f for op, f in _QUICK[real.type].items() if op not in called}
+        self.functions = {} if self.is_whole else {op: f for op, f in _WHOLE[real.type].items() if op not in called}
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
         self.loops: list[str] = []  # per loop what is said of it, as the end of its metadata
@@ -354,9 +358,7 @@ class _Writer:
 
     def has_quick(self) -> bool:
         """Whether a function is computed element by element that has a quick form."""
-        return not self.is_whole and any(
-            node.op in _QUICK[self.real.type] and not self.is_uniform(node) for node in self.nodes
-        )
+        return any(node.op in self.quick and not self.is_uniform(node) for node in self.nodes)
 
     def write_buffers(self) -> None:
         """Memory of the call for some elements of each output."""
@@ -453,8 +455,7 @@ class _Writer:
         if not is_quick and self.has_quick():
             return 1  # rare, and as much code as it is
         ops = {node.op for node in self.nodes if not self.is_uniform(node)}
-        written = ops & _WHOLE[self.real.type].keys() if not self.is_whole else set()
-        return max((_INTERLEAVED.get(op, 2) for op in written), default=0)
+        return max((_INTERLEAVED.get(op, 2) for op in ops & self.functions.keys()), default=0)
 
     def begin_loop(self, loop: str, start: str, *phis: str) -> str:
         """Opens a loop; returns its index."""
@@ -484,8 +485,7 @@ class _Writer:
 
     def compute_all(self, nodes: Sequence[Apply], *, quick: bool) -> list[str]:
         """Computes the values of nodes; returns where the quick forms are not right, as i1."""
-        functions = {} if self.is_whole else _WHOLE[self.real.type]
-        quick_forms = _QUICK[self.real.type] if quick else {}
+        quick_forms = self.quick if quick else {}
         hard = []
         for node in nodes:
             if self.is_uniform(node):
@@ -494,7 +494,7 @@ class _Writer:
                 self.values[node], is_hard = quick_forms[node.op](self.real, *map(self.real_value, node.args))
                 hard.append(is_hard)
             else:
-                self.values[node] = self.compute(self.real, node, self.real_value, functions)
+                self.values[node] = self.compute(self.real, node, self.real_value, self.functions)
         return hard
 
     def real_value(self, expr: Expr) -> str:

@@ -16,8 +16,8 @@ from atled.ops.formula_llvm_math import LOG2E, Code, Real, expm1_of, log_edges
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
 # Adding 1.5 * 2**52 rounds to an integer and leaves it in the low bits. Both ways: processors before AVX-512 have no
 # conversions between float64 and 64-bit integers in vectors.
-_ROUNDER = 1.5 * 2.0**52
-_ROUNDER_BITS = 0x4338000000000000
+ROUNDER = 1.5 * 2.0**52
+ROUNDER_BITS = 0x4338000000000000
 # (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2: error 4e-18 of exp(r).
 _EXP = (
     *(2.511788614426981e-08, 2.763130752112126e-07, 2.7557216223708027e-06, 2.4801489871010566e-05),
@@ -25,7 +25,7 @@ _EXP = (
     *(0.166666666666667, 0.5),
 )
 # (2**r - 1) / r on |r| <= 1/2: error 4e-18 of 2**r.
-_EXP2 = (
+EXP2 = (
     *(4.438827429616856e-10, 7.0732330532120926e-09, 1.017816024164206e-07, 1.321543883486272e-06),
     *(1.5252733633621122e-05, 0.00015403530449040268, 0.0013333558146546528, 0.0096181291076016),
     *(0.05550410866482172, 0.24022650695910108, 0.6931471805599453),
@@ -42,14 +42,14 @@ _TANH_END = 20.0  # from where on tanh rounds to 1
 
 def _reduce(r: Real, x: str) -> tuple[str, str]:
     """(k, q) for x = k * ln 2 + r: k an i64, q = exp(r) - 1 to full relative accuracy."""
-    shifted = r.add(r.mul(x, r.literal(LOG2E)), r.literal(_ROUNDER))
-    count = r.sub(shifted, r.literal(_ROUNDER))
-    k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {_ROUNDER_BITS}")
+    shifted = r.add(r.mul(x, r.literal(LOG2E)), r.literal(ROUNDER))
+    count = r.sub(shifted, r.literal(ROUNDER))
+    k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {ROUNDER_BITS}")
     rest = r.sub(r.sub(x, r.mul(count, r.literal(_LN2_HIGH))), r.mul(count, r.literal(_LN2_LOW)))
     return k, r.add(r.mul(r.polynomial(rest, _EXP), r.mul(rest, rest)), rest)
 
 
-def _power_of_two(code: Code, k: str, bias: int = 1023) -> str:
+def power_of_two(code: Code, k: str, bias: int = 1023) -> str:
     """2 ** (k + bias - 1023) as a double, for an i64 k and a result that is normal or 0."""
     exponent = code.let(f"shl i64 {code.let(f'add i64 {k}, {bias}')}, 52")
     return code.let(f"bitcast i64 {exponent} to double")
@@ -61,14 +61,14 @@ def _times_power(r: Real, q: str, k: str) -> str:
     let = r.code.let
     biased = let(f"add i64 {k}, 2048")
     half = let(f"sub i64 {let(f'lshr i64 {biased}, 1')}, 1024")
-    power = _power_of_two(r.code, half)
-    return r.mul(r.add(power, r.mul(power, q)), _power_of_two(r.code, let(f"sub i64 {k}, {half}")))
+    power = power_of_two(r.code, half)
+    return r.mul(r.add(power, r.mul(power, q)), power_of_two(r.code, let(f"sub i64 {k}, {half}")))
 
 
 def scaled_exp(r: Real, x: str, exponent: int = 0) -> str:
     """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too."""
     k, q = _reduce(r, x)
-    scale = _power_of_two(r.code, k, 1023 + exponent)
+    scale = power_of_two(r.code, k, 1023 + exponent)
     return r.add(scale, r.mul(scale, q))
 
 
@@ -80,15 +80,15 @@ def _exp(r: Real, x: str) -> str:
 
 def _exp2(r: Real, x: str) -> str:
     x = r.clamp(x, -1080.0, 1030.0)
-    shifted = r.add(x, r.literal(_ROUNDER))
-    rest = r.sub(x, r.sub(shifted, r.literal(_ROUNDER)))
-    k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {_ROUNDER_BITS}")
-    return _times_power(r, r.mul(r.polynomial(rest, _EXP2), rest), k)
+    shifted = r.add(x, r.literal(ROUNDER))
+    rest = r.sub(x, r.sub(shifted, r.literal(ROUNDER)))
+    k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {ROUNDER_BITS}")
+    return _times_power(r, r.mul(r.polynomial(rest, EXP2), rest), k)
 
 
 def _expm1(r: Real, x: str) -> str:
     k, q = _reduce(r, r.clamp(x, -40.0, 710.0))
-    return expm1_of(r, q, _power_of_two(r.code, k, bias=1022), r.code.let(f"icmp eq i64 {k}, 0"))
+    return expm1_of(r, q, power_of_two(r.code, k, bias=1022), r.code.let(f"icmp eq i64 {k}, 0"))
 
 
 def _sigmoid(r: Real, x: str) -> str:
@@ -103,21 +103,21 @@ def _tanh(r: Real, x: str) -> str:
     size = r.intrinsic("fabs", x)
     size = r.select(r.compare("ogt", size, r.literal(_TANH_END)), r.literal(_TANH_END), size)
     k, q = _reduce(r, r.add(size, size))
-    scale = _power_of_two(r.code, k)
+    scale = power_of_two(r.code, k)
     e = r.add(r.mul(scale, q), r.sub(scale, r.literal(1.0)))
     return r.intrinsic("copysign", r.div(e, r.add(e, r.literal(2.0))), x)
 
 
-def _exponent(r: Real, x: str) -> tuple[str, str]:
+def exponent(r: Real, x: str) -> tuple[str, str]:
     """(k, m) for x = m * 2 ** k with sqrt(1/2) <= m < sqrt(2), x positive and normal; k a double."""
     let = r.code.let
     bits = let(f"bitcast double {x} to i64")
     # Biased by 1024, so that a shift of unsigned numbers will do.
     biased = let(f"lshr i64 {let(f'add i64 {bits}, {(1024 << 52) - _SQRT_HALF_BITS}')}, 52")
-    shifted = let(f"bitcast i64 {let(f'add i64 {biased}, {_ROUNDER_BITS - 1024}')} to double")
+    shifted = let(f"bitcast i64 {let(f'add i64 {biased}, {ROUNDER_BITS - 1024}')} to double")
     power = let(f"shl i64 {let(f'sub i64 {biased}, 1024')}, 52")
     mantissa = let(f"bitcast i64 {let(f'sub i64 {bits}, {power}')} to double")
-    return r.sub(shifted, r.literal(_ROUNDER)), mantissa
+    return r.sub(shifted, r.literal(ROUNDER)), mantissa
 
 
 def _log_sum(r: Real, t: str, k: str) -> str:
@@ -131,20 +131,20 @@ def _log_sum(r: Real, t: str, k: str) -> str:
     return r.add(r.mul(k, r.literal(_LN2_HIGH)), r.add(t, small))
 
 
-def _exponent_of_any(r: Real, x: str) -> tuple[str, str]:
+def exponent_of_any(r: Real, x: str) -> tuple[str, str]:
     """The same for any positive x, denormals included."""
     is_denormal = r.compare("olt", x, r.literal(_MIN_NORMAL))
-    k, mantissa = _exponent(r, r.select(is_denormal, r.mul(x, r.literal(2.0**52)), x))
+    k, mantissa = exponent(r, r.select(is_denormal, r.mul(x, r.literal(2.0**52)), x))
     return r.add(k, r.select(is_denormal, r.literal(-52.0), r.literal(0.0))), mantissa
 
 
 def _log(r: Real, x: str) -> str:
-    k, mantissa = _exponent_of_any(r, x)
+    k, mantissa = exponent_of_any(r, x)
     return log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
 def _log2(r: Real, x: str) -> str:
-    k, mantissa = _exponent_of_any(r, x)
+    k, mantissa = exponent_of_any(r, x)
     t = r.sub(mantissa, r.literal(1.0))
     rest = r.sub(_log_sum(r, t, r.literal(0.0)), t)
     # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
@@ -160,7 +160,7 @@ def log1p(r: Real, x: str) -> str:
     lost = r.sub(x, r.sub(u, one))  # what rounding 1 + x lost, exactly
     # Where u is large nothing was lost that counts, and an infinite u would make it NaN.
     lost = r.select(r.compare("olt", u, r.literal(2.0**60)), lost, r.literal(0.0))
-    k, mantissa = _exponent(r, u)
+    k, mantissa = exponent(r, u)
     # log(u + lost) = log(u) + lost / u; there m = u / 2**k.
     sum_ = _log_sum(r, r.sub(mantissa, one), k)
     return log_edges(r, u, r.add(sum_, r.div(lost, u)))
