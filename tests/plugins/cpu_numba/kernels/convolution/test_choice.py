@@ -103,6 +103,11 @@ CASES = [
     ((2, 32, 28, 31), (250, 32, 3, 3), (1, 1), (2, 2), (1, 1), 1),
     ((3, 33, 50), (41, 33, 7), (3,), (2,), (3,), 1),
     ((2, 32, 4, 7, 9), (40, 32, 3, 3, 3), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1),
+    # gradients of many maps, as products of panels: a few images at once, groups, one axis and three
+    ((3, 20, 9, 11), (70, 20, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 34, 30, 17), (134, 17, 3, 2), (1, 0), (1, 1), (2, 1), 2),
+    ((5, 18, 140), (64, 18, 5), (2,), (3,), (1,), 1),
+    ((3, 17, 4, 7, 9), (64, 17, 3, 3, 3), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1),
     # channels in the lanes, windows of 5 x 5
     ((2, 16, 12, 12), (16, 16, 5, 5), (0, 0), (1, 1), (1, 1), 1),
     ((2, 28, 11, 9), (10, 14, 5, 5), (2, 1), (1, 2), (1, 1), 2),
@@ -350,6 +355,16 @@ def test_strided_windows_of_many_maps_and_whole_quartets_have_the_maps_in_the_la
     call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
     wide_enough = host_lanes().vector >= 8
     assert ("maps in lanes" in convolution.prepare(call).note) == (taken and wide_enough)
+
+
+@pytest.mark.parametrize(("channels", "maps", "taken"), [(16, 64, True), (16, 63, False), (15, 64, False)])
+def test_gradients_of_many_maps_are_products_of_panels_where_tiles_have_few_rows(make_call, channels, maps, taken):
+    x, gw = np.zeros((3, channels, 9, 9), "f"), np.zeros((maps, channels, 3, 3), "f")
+    gy = np.zeros((3, maps, 5, 5), "f")
+    geometry = geometry_of((1, 1), (2, 2), (1, 1), 1)
+    call = make_call("ConvolutionWeightGrad", [x, gy], [gw], kernel=(3, 3), **geometry)
+    note = convolution_weight.prepare(call).note
+    assert note.startswith("products of panels") == (taken and host_lanes().rows < 12)
 
 
 @pytest.mark.parametrize(("channels", "maps", "taken"), [(32, 32, True), (32, 31, False), (17, 32, False)])

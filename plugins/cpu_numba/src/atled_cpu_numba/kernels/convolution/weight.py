@@ -12,7 +12,13 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.chwn import choice as chwn
-from atled_cpu_numba.kernels.convolution import weight_dots, weight_lanes, weight_pointwise, weight_slices
+from atled_cpu_numba.kernels.convolution import (
+    weight_dots,
+    weight_lanes,
+    weight_panels,
+    weight_pointwise,
+    weight_slices,
+)
 from atled_cpu_numba.kernels.depthwise import squares, strided
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, merge_axes, two_axes
@@ -99,4 +105,8 @@ def _prepare_planar(piece: weight_slices.Problem, whole: weight_slices.Problem) 
         return winograd_weight.prepare(problem._replace(channels=channels))
     geometry = sizes, counts, kernel, pad, steps, dilation
     task = weight_lanes.Problem(images, groups, channels, maps, *geometry, piece.dtype)
-    return weight_lanes.prepare(task) if weight_lanes.suits(task) else weight_dots.prepare(task, whole.channels)
+    if weight_lanes.suits(task):
+        return weight_lanes.prepare(task)
+    if weight_panels.suits(task, whole.channels):
+        return weight_panels.prepare(task, whole.channels)
+    return weight_dots.prepare(task, whole.channels)
