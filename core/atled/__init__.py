@@ -9,13 +9,12 @@ import atled.solvers as S
 from __future__ import annotations
 
 import importlib as _importlib  # not of the API
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from atled._version import __version__ as __version__
 from atled.arrays.array import NdArray
 from atled.calling.auto_mode import auto_forward, get_auto_forward, set_auto_forward
-from atled.derivatives import grad
-from atled.explanation import explain
-from atled.files.parameters import load_parameters, save_parameters
+from atled.files import unpacking as _unpacking  # noqa: F401  # declares a setting, before settings are read
 from atled.function import Function
 from atled.parameter import (
     clear_parameters,
@@ -27,7 +26,6 @@ from atled.parameter import (
     set_parameter,
 )
 from atled.random import seed
-from atled.several import backward_all, forward_all
 from atled.variable import Variable
 from atled_contexts import (
     Context,
@@ -46,6 +44,12 @@ from atled_contexts import (
     using,
     verify,
 )
+
+if _TYPE_CHECKING:
+    from atled.derivatives import grad
+    from atled.explanation import explain
+    from atled.files.parameters import load_parameters, save_parameters
+    from atled.several import backward_all, forward_all
 
 __all__ = [
     "Context",
@@ -87,7 +91,7 @@ __all__ = [
 
 def _reference_plugin() -> object:
     # Lazy: the plugin's hooks need pluggy, which nothing needs before the first Context is made.
-    from atled.reference import ReferencePlugin
+    from atled.reference_plugin import ReferencePlugin
 
     return ReferencePlugin()
 
@@ -100,13 +104,19 @@ _LATER = {
     "add_available_context": "atled.ext_utils",
     "array_classes": "atled.arrays.preference",
     "available_contexts": "atled.ext_utils",
+    "backward_all": "atled.several",
     "clear_memory_cache": "atled.arrays.memory",
     "compile_step": "atled.compiled_step",
+    "explain": "atled.explanation",
+    "forward_all": "atled.several",
+    "grad": "atled.derivatives",
     "inference": "atled.inferring",
+    "load_parameters": "atled.files.parameters",
     "logger": "atled.logger",
     "memory_statistics": "atled.arrays.memory",
     "prefer_cached_array": "atled.arrays.preference",
     "reset_array_preference": "atled.arrays.preference",
+    "save_parameters": "atled.files.parameters",
     "set_constants_limit": "atled.arrays.memory",
     "set_memory_cache_limit": "atled.arrays.memory",
 }

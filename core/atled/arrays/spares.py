@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -57,9 +56,18 @@ def _candidates() -> tuple[Counts, ...]:
     that later than the proof, and without the interpreter lock counts are spread over threads.
     """
     jit = getattr(sys, "_jit", None)
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or (jit is not None and jit.is_enabled()):
+    if _is_built_without_lock() or (jit is not None and jit.is_enabled()):
         return ()
     return tuple(Counts(*pair) for pair in ((3, 3), (2, 2), (4, 3), (3, 2), (2, 3), (4, 2)))
+
+
+def _is_built_without_lock() -> bool:
+    """Whether this Python can do without the interpreter lock, whether or not it does."""
+    if sys.version_info < (3, 13):
+        return False
+    import sysconfig  # lazy: 1 ms, where the answer is known without
+
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 _CANDIDATES = _candidates()

@@ -14,7 +14,7 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
-from atled.graph.keyed.programs import Program
+from atled.graph.keyed.kept import Kept
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.one_call import ABSENT, DeviceCall, NativeCall, OneCall, random_state_by_shape
@@ -69,7 +69,7 @@ def table_of(context: Context, generation: int | None = None) -> dict[Hashable, 
 def keep(table: dict[Hashable, Any], key: Hashable, made: object) -> None:
     """Have a table hold what was made for a key."""
     is_full = sum(map(len, list(_tables.values()))) >= _LIMIT
-    if isinstance(made, Program):
+    if isinstance(made, Kept):
         is_full = is_full or sum(len(each.plan.steps) for each in (*_programs(), made)) > _STEPS_LIMIT
     if is_full:
         for each in list(_tables.values()):
@@ -89,8 +89,8 @@ def _kept() -> list[object]:
     return [made for table in list(_tables.values()) for made in list(table.values())]
 
 
-def _programs() -> list[Program]:
-    return [made for made in _kept() if isinstance(made, Program)]
+def _programs() -> list[Kept]:
+    return [made for made in _kept() if isinstance(made, Kept)]
 
 
 register_cache("cached calls", lambda: len(_kept()) - len(_programs()), forget_calls)

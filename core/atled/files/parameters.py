@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import atled.files.unpacking  # noqa: F401  # declares ATLED_UNPACK_LIMIT, which must be known before any file is read
 from atled.errors import four_parts, listing
 from atled.files.entry import Entry
 from atled.files.replacing import replacing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 
@@ -113,6 +112,8 @@ class _Parser:
 
     def unknown_name(self, node: ast.AST, what: str, given: str, names: Iterable[str]) -> FormulaError:
         known = sorted(names)
+        import difflib  # only on the way to an error: keeps the import of the package quick
+
         near = difflib.get_close_matches(given, known, n=1)
         advice = f"Did you mean {near[0]}?" if near else f"Use a known {what}."
         return self.error(node, f"unknown {what} {given!r}", f"Known: {', '.join(known)}. {advice}")

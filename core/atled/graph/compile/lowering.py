@@ -11,9 +11,7 @@ from atled.graph.compile.casting import fuse_casts
 from atled.graph.compile.formulas import attach_formulas
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
-from atled.graph.compile.last_rows import keep_last_rows
 from atled.graph.compile.layout import lay_out
-from atled.graph.compile.loops import make_native
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.orders import keep_orders
@@ -48,7 +46,11 @@ def lower(
     if into:
         values = _stored(graph, values, into)
     graph.reads_latest = False
-    nodes = keep_last_rows(graph, nodes_for(graph, values), values)
+    nodes = nodes_for(graph, values)
+    if any(isinstance(node.spec, BodyOp) for node in nodes):
+        from atled.graph.compile.last_rows import keep_last_rows  # lazy: few graphs have loops
+
+        nodes = keep_last_rows(graph, nodes, values)
     nodes, values = lay_out(graph, nodes, values, apart)
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart, again)
     nodes = read_views(graph, fuse_casts(nodes, values), values)
@@ -176,6 +178,8 @@ class _Slots:
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         step = Step(node, prepared, (*inputs, *outputs), floats)
         if isinstance(node.spec, BodyOp):
+            from atled.graph.compile.loops import make_native  # as above
+
             make_native(step, lower)
         return step
 

@@ -13,7 +13,6 @@ from atled.graph.compile.plan import Plan
 from atled.graph.inference.compiling import Compiled
 from atled.graph.run.binding import Binding
 from atled.limits.caches import register_cache
-from atled.logger import logger
 
 _ALL: WeakSet[FixedValues] = WeakSet()
 
@@ -120,6 +119,8 @@ class FixedValues:
         """Say once where values have to be computed at each run."""
         if not self._is_told and any(cell.has_live_view for cell in self.parameters):
             self._is_told = True
+            from atled.logger import logger  # lazy: what it is made of takes 5 ms to import
+
             logger.warning(
                 "Somebody holds a view of a parameter's memory, through which it may be written unseen: what an "
                 "inference computes of parameters alone, such as folded normalization and packed weights, is computed "

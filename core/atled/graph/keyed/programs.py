@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +18,7 @@ from atled.arrays.watches import WATCHES, announce
 from atled.graph.compile.plans import PLANS
 from atled.graph.keyed.compiling import Compiled, compile_entries
 from atled.graph.keyed.entries import VIEW, Described, Entry, Leaves
+from atled.graph.keyed.kept import Kept
 from atled.graph.keyed.packs import ProgramPacks
 from atled.graph.nodes.ir import IRNode
 from atled.graph.run.binding import Binding
@@ -95,7 +96,7 @@ def _placed(source: Source, compiled: Compiled, cells: Cells) -> Program:
     return _OnDevice(source, compiled) if _OnDevice.fits(compiled, cells) else _Bound(source, compiled)
 
 
-class Program(ABC):
+class Program(Kept):
     """A compiled description, which runs on any arrays like those that it was compiled for."""
 
     __slots__ = (
@@ -106,7 +107,6 @@ class Program(ABC):
         "_source",
         "changed",
         "compiled",
-        "plan",
         "swapped",
     )
 

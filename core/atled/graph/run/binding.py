@@ -27,7 +27,6 @@ from atled.graph.nodes.body_op import BodyOp
 from atled.graph.run.arenas import arena_for
 from atled.graph.run.gradients import count_as_written
 from atled.graph.run.launching import launch_of
-from atled.graph.run.loops import launch_of_bodies
 from atled.graph.run.observed import run_observed
 from atled.graph.run.packs import Packs, wanted
 from atled.graph.run.programs import QueuedSteps, Readiness
@@ -417,6 +416,8 @@ class Binding:
     def launch(self, step: Step, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
         """What runs a step in Python; others: as for `launch_alone`."""
         if isinstance(step.node.spec, BodyOp):
+            from atled.graph.run.loops import launch_of_bodies  # lazy: few graphs have loops
+
             return launch_of_bodies(self, step, Binding)
         return launch_of(self, step, others)
 

@@ -26,7 +26,7 @@ def run_observed(binding: Binding) -> None:
         floats = [float(binding.floats[i]) for i in step.floats]
         shadow = None
         if verification is not None:
-            from atled.graph.run.shadow import shadow_of  # lazy: it needs the reference's plugin, and that needs pluggy
+            from atled.graph.run.shadow import shadow_of  # lazy: few programs verify
 
             shadow = shadow_of(verification, plan, step, binding.array, floats)
         if verification is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -250,6 +249,8 @@ def _machine() -> list[Any]:
 @functools.cache
 def _numba_toolchain() -> list[Any]:
     """What kernels by numba depend on besides, asked without importing numba."""
+    import importlib.metadata  # lazy: 15 ms, and kernels that the package brings do not ask
+
     return [
         importlib.metadata.version("numba"),
         np.__version__,
