@@ -123,11 +123,20 @@ def make_filter(stride: int, count: int, dtype: str) -> Any:
     def generate(w, *arguments):
         rows, left, right = arguments[10:]
         builder, filtered = w.builder, _Filter(w, arguments[:10], stride)
+        ahead = builder.mul(filtered.height, filtered.width)
 
         def elements_of(lanes, j, first, cut):
             begin = builder.sub(builder.mul(j, w.number(stride)), left)
             nothing, end = ir.Constant(lanes.vector, [0.0] * lanes.width), 0 if cut is None else 1
-            return lambda row: lanes.elements(3, stride, row, begin, first, end, otherwise=nothing)
+
+            def elements(row):
+                if not count and lanes.width == w.width:
+                    # The same place in the next plane: strips are no sequence that the processor would foresee.
+                    for part in range(stride):
+                        w.prefetch(w.at(row, builder.add(builder.add(begin, w.number(part * w.width)), ahead)))
+                return lanes.elements(3, stride, row, begin, first, end, otherwise=nothing)
+
+            return elements
 
         def write_strip(lanes, j, *cuts):
             filtered.strip(lanes, elements_of(lanes, j, *cuts), lambda total, line: lanes.store(total, w.at(line, j)))

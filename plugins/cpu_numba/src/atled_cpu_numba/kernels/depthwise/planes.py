@@ -24,7 +24,7 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _ROWS = {1: 4, 2: 2}  # of windows at a time, by stride: with the filter they fill the registers
-_MOST_IN_STRIPS = {1: 4, 2: 8}  # vectors of windows in a row, by stride: of wider planes a row is read to its end
+_MOST_IN_STRIPS = 8  # vectors of windows in a row: of wider planes rows are read to their end
 _WIDTHS = (1, 2)  # of vectors for narrow planes: what part of a register
 _ELEMENTS_PER_US = {1: 4e3, 2: 2e3}  # cautious rates of one core, for the number of shares
 
@@ -169,7 +169,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         columns=p.result[1],
         pad_h=p.pad[0],
         pad_w=p.pad[1],
-        strips=int(p.pad[0] == 1 and p.result[1] <= _MOST_IN_STRIPS[p.stride] * lanes),
+        strips=int(p.pad[0] == 1 and p.result[1] <= _MOST_IN_STRIPS * lanes),
         cut=max(0, (p.result[1] - 1) * p.stride - p.pad[1] + 3 - p.source[1]),
         per_plane=p.per_plane,
         first_tap=8 if p.turned else 0,
