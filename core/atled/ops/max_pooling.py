@@ -264,7 +264,7 @@ class MaxPoolingGradByValue(Pooling):
     """Gradient of max pooling without its places: each `gy` is added to the element that was its window's maximum.
 
     For devices whose pooling gives no places. It is used instead of `MaxPoolingGrad` where one backend computes both
-    this and a `MaxPooling` that omits its places.
+    this and a `MaxPooling` that omits its places, and does not rank this lower (`Implementation.prefers`).
 
     Args:
         gy: (B..., T...) float.

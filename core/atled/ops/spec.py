@@ -388,7 +388,8 @@ class OpSpec:
     ) -> tuple[str, Sequence[ArrayDesc | None], Mapping[str, Any]] | None:
         """The call (op, inputs, attributes) by which `gradient` does without the auxiliary outputs, if there is one.
 
-        Where one backend computes both, and need not make these outputs, nobody stores them: `GradientCall.is_sparing`.
+        Where one backend computes both, ranks this one no lower, and need not make these outputs, nobody stores them:
+        `GradientCall.is_sparing`.
         """
         return None
 
