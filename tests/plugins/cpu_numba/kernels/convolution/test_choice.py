@@ -101,6 +101,8 @@ CASES = [
     ((3, 70, 9, 10), (66, 35, 3, 2), (2, 1), (1, 1), (2, 3), 2),
     ((5, 64, 3, 1), (33, 64, 3, 3), (2, 2), (1, 1), (2, 2), 1),
     ((2, 32, 28, 31), (250, 32, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 32, 19, 22), (40, 32, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 32, 5, 6), (40, 32, 3, 3), (1, 1), (1, 2), (1, 1), 1),
     ((3, 33, 50), (41, 33, 7), (3,), (2,), (3,), 1),
     ((2, 32, 4, 7, 9), (40, 32, 3, 3, 3), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1),
     # gradients of many maps, as products of panels: a few images at once, groups, one axis and three
@@ -365,6 +367,18 @@ def test_gradients_of_many_maps_are_products_of_panels_where_tiles_have_few_rows
     call = make_call("ConvolutionWeightGrad", [x, gy], [gw], kernel=(3, 3), **geometry)
     note = convolution_weight.prepare(call).note
     assert note.startswith("products of panels") == (taken and host_lanes().rows < 12)
+
+
+@pytest.mark.parametrize("width", [13, 14])
+def test_deconvolution_with_strides_adds_the_bias_to_long_sums(run, parts, make_call, width):
+    x, weight, bias = draw(0, 2, 40, 6, 7), draw(1, 40, 32, 3, 3), draw(2, 32)
+    y = np.full((2, 32, 11, width), np.nan, "f")
+    geometry = geometry_of((1, 1), (2, 2), (1, 1), 1)
+    call = make_call("Deconvolution", [x, weight, bias], [y], **geometry)
+    assert "windows in panels" in convolution.prepare(call).note
+    assert run(convolution, "Deconvolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    expected = adjoint(x, weight, y.shape, (1, 1), (2, 2), (1, 1), 1) + bias[:, None, None]
+    np.testing.assert_allclose(y, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("channels", "maps", "taken"), [(32, 32, True), (32, 31, False), (17, 32, False)])

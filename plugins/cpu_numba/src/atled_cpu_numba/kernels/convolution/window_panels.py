@@ -46,6 +46,7 @@ _WIDE_PANEL_BYTES = 24 << 10  # the same beside vectors of AVX-512, whose proces
 _PANELS = 8  # of windows at once
 _MAPS_AT_ONCE = 240  # their weights stay in the level-2 cache beside the windows
 _CHUNK_BYTES = 256 << 10  # of planes
+_LEAST_INTERLEAVED = 4  # elements that `interleave_rows` takes
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 
@@ -85,6 +86,7 @@ class Block:
     phases: int  # of the source
     phases_at: int  # word where they start
     results: int
+    beside: int  # 2: every two results take turns in the columns of the same rows, and are written together; else 1
     results_at: int  # word where they start
     plane: int  # elements of one of the result's
     result_width: int
@@ -113,7 +115,7 @@ def suits(task: Task) -> bool:
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, ints64, words
-    from atled_cpu_numba.kernels.convolution.lane_tiles import make_collect_vectors
+    from atled_cpu_numba.kernels.convolution.lane_tiles import make_collect_vectors, make_interleave_rows
     from atled_cpu_numba.kernels.convolution.window_vectors import make_fill_vectors
     from atled_cpu_numba.kernels.products.tiles import make_panel_tile
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
@@ -121,6 +123,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     element, floats = SIZES[dtype], Real(dtype).pointer
     copy_rows, copy_rows_plus = make_copy_rows(dtype), make_copy_rows_plus(dtype)
+    interleave_rows = make_interleave_rows(dtype)
     fill_vectors, collect_vectors = make_fill_vectors(dtype), make_collect_vectors(dtype)
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
@@ -222,9 +225,19 @@ def _build(dtype: str) -> Callable[..., int]:
                         lowest((terms, a, b, pitch, c, pitch, ahead))
 
     @piece
-    def deliver(w, at, group, first_image, first_map, maps, p0, length, sums_at, pitch):
-        """Move the sums of `length` windows from p0 on to y, plus the bias."""
-        plane, step_w = w[Block.plane], w[Block.step_w]
+    def scatter(source, count, target, step, added):
+        """Move some elements to places `step` apart."""
+        x, y = floats(source), floats(target)
+        for j in range(count):
+            y[j * step] = x[j] + added
+
+    @piece
+    def deliver(w, at, group, first_image, first_map, last_map, p0, length, sums_at, other_at, pitch):
+        """Move the sums of `length` windows from p0 on to y, plus the bias.
+
+        other_at: of the result in the columns between, or 0.
+        """
+        maps, plane, step_w = last_map - first_map, w[Block.plane], w[Block.step_w]
         rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
         step_h, width = w[Block.step_h], w[Block.result_width]
         if columns == plane or (rows * columns == plane):  # an image's rows are one
@@ -247,14 +260,15 @@ def _build(dtype: str) -> Callable[..., int]:
                 copy_rows((source, pitch, target, plane, maps, count))
             else:
                 for m in range(maps):
-                    x, y = floats(source), floats(target)
                     added = floats(bias)[m] if w[Block.bias] != 0 else 0.0
-                    if step_w == 2:
-                        for j in range(count):
-                            y[j * 2] = x[j] + added
+                    beside = source + other_at - sums_at
+                    if other_at == 0:
+                        scatter(source, count, target, step_w, added)
+                    elif w[Block.bias] != 0 or count < _LEAST_INTERLEAVED:
+                        scatter(source, count, target, 2, added)
+                        scatter(beside, count, target + element, 2, added)
                     else:
-                        for j in range(count):
-                            y[j * step_w] = x[j] + added
+                        interleave_rows((source, beside, count, target, 0, 1))
                     source += element * pitch
                     target += element * plane
             done += count
@@ -276,7 +290,7 @@ def _build(dtype: str) -> Callable[..., int]:
         first_unit, last_unit = units * part // parts, units * (part + 1) // parts
         if first_unit == last_unit:
             return 0
-        planes, sums = floats(planes_at), floats(sums_at)
+        planes, beside, sums_bytes = floats(planes_at), w[Block.beside], element * panels * tile_rows * pitch
         for i in range(channels * w[Block.channel_length]):
             planes[i] = 0.0
         fill_offsets(w, ints64(offsets_at))
@@ -299,31 +313,35 @@ def _build(dtype: str) -> Callable[..., int]:
                 copied = whole
                 copy_planes(w, q, inner, block, group, first_image, taken, planes_at)
             at, offset_table, weights = w[Block.results_at], offsets_at, packed_at
-            for _ in range(w[Block.results]):
-                k = channels * w[at + ResultWords.taps]
-                positions = taken * w[at + ResultWords.rows] * w[at + ResultWords.columns]
-                rounds = (k + w[Block.terms_at_once] - 1) // w[Block.terms_at_once]
+            for _ in range(w[Block.results] // beside):
+                rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
+                positions = taken * rows * columns
                 blocks = (positions + w[Block.at_once] - 1) // w[Block.at_once]
                 tiles = (positions + tile_columns - 1) // tile_columns
+                following, table_after, weights_after = at, offset_table, weights
                 for number in range(blocks):
                     p0 = tiles * number // blocks * tile_columns
                     length = min(positions, tiles * (number + 1) // blocks * tile_columns) - p0
-                    rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
                     image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
                     vectors = fill_vectors(rows, columns, image_pitch, row_pitch, p0, length, table)
-                    for i in range((last_map - first_map + tile_rows - 1) // tile_rows * tile_rows * pitch):
-                        sums[i] = 0.0
-                    for r in range(rounds):
-                        first = k * r // rounds
-                        terms, table_at = k * (r + 1) // rounds - first, inner + w[Block.vectors_start]
-                        terms_at = offset_table + 8 * first
-                        collect_vectors((terms, planes_at, terms_at, vectors, table_at, windows_at, pitch))
-                        a = weights + element * tile_rows * first
-                        multiply(terms, k, first_map, last_map, length, a, windows_at, pitch, sums_at)
-                    deliver(w, at, group, first_image, first_map, last_map - first_map, p0, length, sums_at, pitch)
-                at += RESULT_WORDS + TAP_WORDS * w[at + ResultWords.taps]
-                offset_table += 8 * k
-                weights += element * panels * tile_rows * k
+                    following, table_after, weights_after = at, offset_table, weights
+                    for side in range(beside):
+                        k, to = channels * w[following + ResultWords.taps], sums_at + side * sums_bytes
+                        sums, rounds = floats(to), (k + w[Block.terms_at_once] - 1) // w[Block.terms_at_once]
+                        for i in range((last_map - first_map + tile_rows - 1) // tile_rows * tile_rows * pitch):
+                            sums[i] = 0.0
+                        for r in range(rounds):
+                            first = k * r // rounds
+                            terms, table_at = k * (r + 1) // rounds - first, inner + w[Block.vectors_start]
+                            terms_at, a = table_after + 8 * first, weights_after + element * tile_rows * first
+                            collect_vectors((terms, planes_at, terms_at, vectors, table_at, windows_at, pitch))
+                            multiply(terms, k, first_map, last_map, length, a, windows_at, pitch, to)
+                        following += RESULT_WORDS + TAP_WORDS * w[following + ResultWords.taps]
+                        table_after += 8 * k
+                        weights_after += element * panels * tile_rows * k
+                    other_at = sums_at + sums_bytes if beside == 2 else 0
+                    deliver(w, at, group, first_image, first_map, last_map, p0, length, sums_at, other_at, pitch)
+                at, offset_table, weights = following, table_after, weights_after
             if w[Block.after] != 0:
                 for image in range(first_image, first_image + taken):
                     start = ((image * groups + group) * maps + first_map) * w[Block.plane]
@@ -364,6 +382,7 @@ def prepare(task: Task, problem: Problem) -> Prepared:
     channel_length = len(planes.phases) * plane_length
     rows, k = -(-task.maps // lanes.rows) * lanes.rows, task.channels * math.prod(task.kernel)
     taps = sum(len(found.taps) for found in results)
+    beside = 2 if not task.forward and task.stride[1] == 2 and task.result[1] % 2 == 0 else 1
     starts = piece_starts(
         8 * BLOCK_WORDS,
         {
@@ -371,7 +390,7 @@ def prepare(task: Task, problem: Problem) -> Prepared:
             "vectors_start": 16 * division.windows,
             "packed_start": element * (rows * task.channels * taps + PACK_SLACK),
             "windows_start": element * division.terms * division.pitch,
-            "sums_start": element * rows * division.pitch,
+            "sums_start": element * rows * division.pitch * beside,
             "planes_start": element * task.channels * channel_length,
         },
     )
@@ -403,6 +422,7 @@ def prepare(task: Task, problem: Problem) -> Prepared:
         phases=len(planes.phases),
         phases_at=size_of(Block),
         results=len(results),
+        beside=beside,
         results_at=size_of(Block) + len(phases),
         plane=math.prod(task.result),
         result_width=task.result[1],
