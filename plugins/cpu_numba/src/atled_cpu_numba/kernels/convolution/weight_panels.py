@@ -16,6 +16,7 @@ from collections.abc import Callable
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
 from atled_cpu_numba.kernels.convolution.weight_lanes import Problem
+from atled_cpu_numba.kernels.convolution.window_vectors import pitch_of
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import windows
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
@@ -234,7 +235,7 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
     parts, pieces = _divide(p)
     plane_length = planes.plane_length(chunk, lanes.vector)
     channel_length, channels = len(planes.phases) * plane_length, -(-p.channels // pieces)
-    pitch = -(-(_WINDOWS + lanes.vector) // 16) * 16 + 16 * (element == 4)  # an odd number of the cache's lines
+    pitch = pitch_of(_WINDOWS, p.dtype)
     maps = -(-p.maps // lanes.rows) * lanes.rows
     starts = piece_starts(
         8 * BLOCK_WORDS,

@@ -26,6 +26,7 @@ from atled_cpu_numba.kernels.convolution.result_words import (
     ResultWords,
     result_words,
 )
+from atled_cpu_numba.kernels.convolution.window_vectors import pitch_of
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
@@ -474,12 +475,8 @@ def _divide(task: Task, weight_size: int, planes: Layout, results: tuple[Result,
     tiles = -(-chunk * positions // lanes.columns)
     tiles = -(-tiles // -(-tiles // _PANELS))
     at_once = tiles * lanes.columns
-    line = 64 // element
-    # Rows an odd number of cache lines apart use all of the level-1 cache; a vector may reach beyond the last window.
-    pitch = -(-(at_once + lanes.vector) // line) * line
-    pitch += line if pitch // line % 2 == 0 else 0
     longest = task.channels * max(len(found.taps) for found in results)
     panel_bytes = _WIDE_PANEL_BYTES if host_lanes().vector >= 16 else _PANEL_BYTES
     terms = panel_bytes // (element * lanes.columns)
     terms = max(1, -(-longest // -(-longest // terms)))
-    return _Division(min(parts, units * pieces), pieces, chunk, terms, at_once, pitch)
+    return _Division(min(parts, units * pieces), pieces, chunk, terms, at_once, pitch_of(at_once, task.dtype))

@@ -1,10 +1,25 @@
-"""Which vectors of a padded plane hold the elements that windows following one another see, see `collect_vectors`."""
+"""Rows of windows: which vectors of a padded plane hold the elements that they see, and how far apart rows lie.
+
+Their elements are collected by `collect_vectors` of `lane_tiles`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from atled_cpu_numba.kernels.shared.lanes import lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+
+_LINE_BYTES = 64  # of the cache
+
+
+def pitch_of(windows: int, dtype: str) -> int:
+    """Elements from row to row: an odd number of the cache's lines, so that rows use all of the level-1 cache.
+
+    The last vector may reach beyond the last window.
+    """
+    line = _LINE_BYTES // SIZES[dtype]
+    lines = -(-(windows + lanes_of(dtype).vector) // line)
+    return (lines + 1 - lines % 2) * line
 
 
 def make_fill_vectors(dtype: str) -> Any:
