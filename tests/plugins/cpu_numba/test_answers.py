@@ -116,6 +116,12 @@ def test_nothing_is_kept_where_the_processor_or_the_library_is_not_known(
     assert not folder.exists()
 
 
+def test_what_is_of_this_moment_alone_is_not_kept(folder: Path) -> None:
+    assert answers.kept(["host"], Asked("killed"), holds=lambda answer: answer != "killed") == "killed"
+    assert answers.kept(["host"], Asked("here"), holds=lambda answer: answer != "killed") == "here"
+    assert answers.kept(["host"], Asked("again")) == "here"
+
+
 def test_answers_are_cleared_with_the_kernels(folder: Path) -> None:
     answers.kept(["host"], Asked("here"))
     kept_files.clear()

@@ -24,10 +24,12 @@ _DIGITS = 64  # of SHA-256 in hexadecimal, which a file begins with
 _LEAST_BYTES = 16 << 20  # of a file that has LLVM in it; a smaller one loads LLVM from where it may be exchanged
 
 
-def kept(question: Sequence[Any], ask: Callable[[], Any]) -> Any:  # whatever JSON can write, as is the question
+# Any: whatever JSON can write.
+def kept(question: Sequence[Any], ask: Callable[[], Any], *, holds: Callable[[Any], bool] = lambda answer: True) -> Any:
     """The answer to a question to LLVM: as it is in the folder, else what `ask()` says, which is put there.
 
     question: all that the answer depends on besides LLVM and the processor of this machine.  ask: gives no None.
+    holds: whether an answer is to be kept, and not of this moment alone.
     Where the folder cannot be read or written, LLVM is asked in each process; kernels that cannot be kept tell of it.
     """
     surroundings = _surroundings()
@@ -38,6 +40,8 @@ def kept(question: Sequence[Any], ask: Callable[[], Any]) -> Any:  # whatever JS
     answer = _decoded(_read(name), text)
     if answer is None:
         answer = ask()
+        if not holds(answer):
+            return answer
         with contextlib.suppress(*_REFUSALS):
             kept_files.write(name, _encoded(answer, text))
     return answer

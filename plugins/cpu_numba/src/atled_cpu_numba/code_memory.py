@@ -40,7 +40,7 @@ def place(image: Image) -> int:
             _write(content, each.at, found + each.addend - (address + each.at if each.is_relative else 0))
         ctypes.memmove(address, bytes(content), len(content))
         if _library().mprotect(address, image.writable, _READ | _EXECUTE):
-            raise _error("to make it executable")
+            raise _error("to make memory executable")
     except BaseException:
         free(address, image.size)
         raise
@@ -50,7 +50,7 @@ def place(image: Image) -> int:
 def free(address: int, size: int) -> None:
     """Give memory back that `place` took; nobody may be in it, or call it again."""
     if _library().munmap(address, size):
-        raise _error("to give it back")
+        raise _error("to take memory back")
 
 
 def address_of(name: str) -> int:
@@ -72,7 +72,7 @@ def has(name: str) -> bool:
 def _mapped(size: int) -> int:
     address: int = _library().mmap(None, size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
     if address == _FAILED:
-        raise _error(f"for {size} bytes")
+        raise _error(f"{size} bytes of memory")
     return address
 
 
@@ -82,7 +82,12 @@ def _write(content: bytearray, at: int, value: int) -> None:
 
 def _error(what: str) -> OSError:
     number = ctypes.get_errno()
-    return OSError(number, f"the system refuses {what} of memory for machine code: {os.strerror(number)}")
+    return OSError(
+        number,
+        f"the system refuses {what} for compiled kernels: {os.strerror(number)}. They need pages that are written "
+        "first and executed then: allow that (a policy such as SELinux's execmem may forbid it), or more memory "
+        "(ulimit -v).",
+    )
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from atled_cpu_numba.kernels.shared.lanes import host_lanes
 
 
 def facts() -> dict[str, str]:
-    """Name to text, in the order to show; asks LLVM, and compiles nothing."""
+    """Name to text, in the order to show; compiles nothing."""
     return {
         "compiles for": _compiles_for(),
         "threads": _threads(),

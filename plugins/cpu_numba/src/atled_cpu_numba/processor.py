@@ -197,7 +197,9 @@ def parse_processor(text: str) -> Processor:
 
 def _examined(chosen: Processor) -> tuple[Sequence[str], Sequence[str], bool]:
     """Names of processors and features that LLVM knows for this kind of machine; whether it compiles for `chosen`."""
-    names, features, is_usable = answers.kept(["examined", *chosen], lambda: _ask_examined(chosen))
+    question = ["examined", *chosen]
+    # That it does not may have another reason: a process that was ended for want of memory.
+    names, features, is_usable = answers.kept(question, lambda: _ask_examined(chosen), holds=lambda answer: answer[2])
     return names, features, is_usable
 
 
