@@ -201,7 +201,7 @@ class _Writer:
         # Each iteration loads its elements before it stores them, so no iteration depends on another, not even where
         # an output is an input. Saying so spares the vectorizer run-time checks, which in place would always fail.
         lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = !{i32 1}"]
-        lines += ["!" + " = distinct !{!".join([str(number)] * 2) + rest for number, rest in enumerate(self.loops, 3)]
+        lines += [f"!{number} = distinct !{{!{number}{rest}" for number, rest in enumerate(self.loops, 3)]
         return "\n".join([*lines, ""])
 
     def tiles(self) -> Tiles:
@@ -430,9 +430,8 @@ class _Writer:
         quick: compute by the quick forms that there are.
         """
         before = dict(self.values)
-        flag = (
-            f"i{item_bytes(self.layout.compute) * 8}"  # of the width of what is compared, or vectors would be repacked
-        )
+        # Of the width of what is compared, or vectors would be repacked.
+        flag = f"i{8 * item_bytes(self.layout.compute)}"
         looks = quick and self.has_quick()
         phis = [f"%{loop}.found = phi {flag} [ 0, %{loop}.head ], [ %{loop}.found.next, %{loop} ]"] if looks else []
         index = self.begin_loop(loop, start, *phis)

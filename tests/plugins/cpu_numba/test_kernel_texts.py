@@ -169,8 +169,10 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch) ->
     names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "bf16", "double")}
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
-    assert names["half"] - names["float"] == {"narrow_product_float16"} and names["float"] <= names["half"]
-    assert names["bf16"] - names["float"] == {"narrow_product_bfloat16"} and names["float"] <= names["bf16"]
+    narrow = ("narrow_product", "normalize_rows", "normalize_grad_rows")
+    for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):
+        assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow}
+        assert names["float"] <= names[config]
     assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()} | {"small_product"}
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
-from atled_cpu_numba.kernels.shared.launch import REALS
 from atled_cpu_numba.kernels.shared.narrow_vectors import make_narrow_rows, make_widen_rows
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 
@@ -33,7 +32,7 @@ class Pieces(NamedTuple):
 
 def pieces_of(dtype: str) -> Pieces:
     """The functions for arrays of a dtype, for code in kernels."""
-    if dtype in REALS:
+    if dtype in ("float32", "float64"):
 
         @inlined
         def read_real(address, count, buffer):
