@@ -375,7 +375,7 @@ def test_deconvolution_with_strides_adds_the_bias_to_long_sums(run, parts, make_
     y = np.full((2, 32, 11, width), np.nan, "f")
     geometry = geometry_of((1, 1), (2, 2), (1, 1), 1)
     call = make_call("Deconvolution", [x, weight, bias], [y], **geometry)
-    assert "windows in panels" in convolution.prepare(call).note
+    assert ("windows in panels" in convolution.prepare(call).note) == (host_lanes().rows < 12)
     assert run(convolution, "Deconvolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
     expected = adjoint(x, weight, y.shape, (1, 1), (2, 2), (1, 1), 1) + bias[:, None, None]
     np.testing.assert_allclose(y, expected, atol=1e-4)
@@ -386,7 +386,7 @@ def test_windows_of_long_sums_and_many_maps_are_collected(make_call, channels, m
     x, weight = np.zeros((3, channels, 9, 9), "f"), np.zeros((maps, channels, 3, 3), "f")
     y = np.zeros((3, maps, 5, 5), "f")
     call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
-    assert ("windows in panels" in convolution.prepare(call).note) == taken
+    assert ("windows in panels" in convolution.prepare(call).note) == (taken and host_lanes().rows < 12)
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -3,8 +3,8 @@
 Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, and groups that Winograd
 suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
 filters of single planes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`,
-rows of whole vectors to `rows`, long sums to `window_panels`; strides, short sums and wide kernels on small images to
-`map_lanes` or `adjoint_lanes`; everything else to `direct`.
+rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`;
+everything else to `direct`. Under AVX2 long sums go to `window_panels` first.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ def _prepare_planar(problem: Problem) -> Prepared:
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
     if special is not None:
         return special
-    collects_windows = not task.is_pointwise and window_panels.suits(task)
-    if collects_windows and host_lanes().rows < _ROWS_READ_QUICKLY:
+    if host_lanes().rows < _ROWS_READ_QUICKLY and not task.is_pointwise and window_panels.suits(task):
         return window_panels.prepare(task, problem)
     if few_positions.suits(task):
         return few_positions.prepare(task, problem.biases)
@@ -93,8 +92,6 @@ def _prepare_planar(problem: Problem) -> Prepared:
             return adjoint_lanes.prepare(windows_of, problem.biases)
     if in_rows:
         return rows.prepare(lanes, problem.weight_size, problem.biases)
-    if collects_windows:
-        return window_panels.prepare(task, problem)
     if _tiles_fill_badly(task) and map_lanes.suits(lanes):
         return map_lanes.prepare(lanes, problem.weight_size, problem.biases)
     if task.is_pointwise and task.channels >= pointwise.LEAST_CHANNELS:
