@@ -227,7 +227,7 @@ class Plugins:
 
 
 def _list_installed() -> tuple[_Source, ...]:
-    # Lazy: needed only once a Context is made.
+    # Lazy: importlib.metadata costs 15 ms to import.
     from atled_contexts import entry_points
 
     return tuple(
@@ -404,7 +404,7 @@ def _api_refusal(distribution: str, version: str, api_version: object) -> _Refus
     # A higher minor version may rely on what this one lacks; a lower one finds all it knows.
     if wanted[0] == offered[0] and wanted[1] <= offered[1]:
         return None
-    from atled_contexts import entry_points  # as above; loaded by now in any case
+    from atled_contexts import entry_points  # lazy, for the import cost; loaded by now in any case
 
     core = f"{CORE_DISTRIBUTION} {entry_points.version_of(CORE_DISTRIBUTION)}"
     older = distribution if wanted < offered else CORE_DISTRIBUTION

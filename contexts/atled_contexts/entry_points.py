@@ -1,15 +1,14 @@
-"""The installed plugins, and versions, as `importlib.metadata` lists them.
+"""The installed plugins as `importlib.metadata` lists them.
 
-The only module that imports it, and only where the folders on the path do not tell (`metadata_folders`). A test
-replaces `installed`.
+The only module that imports it: a test replaces `installed`, and choosing the backport is one line. The package
+loads it at first need.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 from collections.abc import Callable
-
-from atled_contexts import metadata_folders
 
 GROUP = "atled.plugins"
 
@@ -31,29 +30,21 @@ class InstalledPlugin:
 
 def installed() -> tuple[InstalledPlugin, ...]:
     """All entry points of the group, sorted by name, then distribution; loads none."""
-    quick = metadata_folders.entry_points(GROUP)
-    if quick is not None:
-        found = [InstalledPlugin(each.name, each.distribution, each.version, each.load, each.module) for each in quick]
-    else:
-        import importlib.metadata  # lazy, for the import cost, as below
-
-        found = [
-            InstalledPlugin(
-                entry.name,
-                entry.dist.name if entry.dist is not None else "",
-                entry.dist.version if entry.dist is not None else "",
-                entry.load,
-                entry.module,
-            )
-            for entry in importlib.metadata.entry_points(group=GROUP)
-        ]
+    found = [
+        InstalledPlugin(
+            entry.name,
+            entry.dist.name if entry.dist is not None else "",
+            entry.dist.version if entry.dist is not None else "",
+            entry.load,
+            entry.module,
+        )
+        for entry in importlib.metadata.entry_points(group=GROUP)
+    ]
     return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
 def requirements_of(distribution: str) -> tuple[str, ...]:
     """Names of the distributions that an installed one needs, extras left out; sorted."""
-    import importlib.metadata
-
     try:
         lines = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
@@ -64,8 +55,6 @@ def requirements_of(distribution: str) -> tuple[str, ...]:
 
 def version_of(distribution: str) -> str:
     """The version of an installed distribution; "(not installed)" for a source tree on the path."""
-    import importlib.metadata
-
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
