@@ -33,7 +33,6 @@ from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Pack, Prepared
 from atled.dtypes import is_float, is_narrow
 from atled.errors import DeviceLostError, OutOfMemoryError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
-from atled.loop_block import LoopBlock
 from atled.loop_words import LOOP_ERRORS, FixupWord, LoopRowWord, LoopWord, MoveWord, PatchWord
 from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
@@ -66,6 +65,7 @@ from atled_contexts import (
 
 if TYPE_CHECKING:
     from atled.attached_c import Stored, write_attached_c
+    from atled.loop_block import LoopBlock
     from atled.op_spec import (
         DERIVED,
         REQUIRED,
@@ -103,6 +103,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "has_powers", "parse_formula", "postorder"),
     "attached_c": ("Stored", "write_attached_c"),
+    "loop_block": ("LoopBlock",),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c", "write_c_hoisted"),
     "ops.formula_layout": ("FORMULA_DTYPES", "INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
