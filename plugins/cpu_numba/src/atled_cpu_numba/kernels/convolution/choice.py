@@ -63,7 +63,8 @@ def prepare(call: Call) -> Prepared:
     suits_winograd = _winograd(task_of(problem)) is not None
     pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
     if len(problem.axes) > 2 or pieces > 1:
-        prepared = slices.prepare(problem, _prepare_planar, pieces=pieces)
+        least_images = few_positions.MOST_IMAGES + 1
+        prepared = slices.prepare(problem, _prepare_planar, pieces=pieces, least_images=least_images)
     else:
         prepared = _prepare_planar(problem)
     return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared

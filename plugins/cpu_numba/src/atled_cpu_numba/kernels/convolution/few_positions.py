@@ -33,7 +33,7 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _MOST_POSITIONS = 1024  # more, and planes that are read again for every panel of maps leave the nearer caches
-_MOST_IMAGES = 2  # more, and their positions fill vectors together
+MOST_IMAGES = 2  # more, and their positions fill vectors together
 _MOST_LANES = 1.1  # positions computed per position of a row, for tiles within rows
 _PLANES_BYTES = 24 << 10  # of an image's planes that stay in the level-1 cache, whatever the number of images
 _NEVER = 1 << 60
@@ -96,7 +96,7 @@ def suits(task: Task) -> bool:
         and lanes.rows <= positions <= _MOST_POSITIONS
         and task.maps % lanes.columns == 0
         and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
-        and (task.images <= _MOST_IMAGES or _is_near(task))
+        and (task.images <= MOST_IMAGES or _is_near(task))
     )
 
 

@@ -202,10 +202,13 @@ def _build(dtype: str) -> Callable[..., int]:
 CONVOLUTION_SLICES = kernels_by_dtype("convolution_slices", _build)
 
 
-def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, pieces: int) -> Prepared:
+def prepare(
+    problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, pieces: int, least_images: int
+) -> Prepared:
     """A convolution over any number of axes.
 
-    prepare_planar: the same for two.  pieces: a divisor of the groups, how many times fewer of them a piece has.
+    prepare_planar: the same for two; from `least_images` images on how it computes does not depend on their number.
+    pieces: a divisor of the groups, how many times fewer of them a piece has.
     """
     p = problem._replace(groups=problem.groups // pieces)
     element = SIZES[p.dtype]
@@ -221,7 +224,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     units = p.images * result_slices
     parts = share_count(work_us, pieces * units)
     # However the work is divided, the kernel for two axes is the same.
-    least = -(-_LEAST_POSITIONS // wanted)
+    least = max(-(-_LEAST_POSITIONS // wanted), min(least_images, pieces * units))
     at_once = max(least, min(_CHUNK_BYTES // (element * copied), pieces * units // parts))
 
     inner = [_prepare_phase(p, phase, at_once, prepare_planar) for phase in phases]
