@@ -306,6 +306,24 @@ def test_a_held_value_is_there_and_another_one_says_why_it_is_not() -> None:
     np.testing.assert_allclose(np.tanh(late.d), held.d, rtol=1e-5)
 
 
+def test_a_value_that_rewiring_took_out_of_the_graph_of_a_step_says_why_it_is_not_there() -> None:
+    x = nn.Variable.from_numpy_array(np.linspace(-1, 1, 6, dtype=np.float32))
+    scale = nn.Variable.from_numpy_array(np.ones(1, np.float32), need_grad=True)
+    cut = F.tanh(F.relu(x))
+    loss = F.mean(F.exp(cut * scale))
+    solver = S.Sgd(0.1)
+    solver.set_parameters({"scale": scale})
+    step = nn.compile_step(loss, solver, [])
+    step()
+    instead = nn.Variable((6,))
+    instead.rewire_on(cut)
+    late = instead.parent.inputs[0]
+    with pytest.raises(RuntimeError, match=r"ReLU[\s\S]*compiled step[\s\S]*call forward on it"):
+        late.d  # noqa: B018
+    late.forward()
+    np.testing.assert_array_equal(late.d, np.maximum(x.d, 0))
+
+
 def test_calls_and_steps_may_be_mixed() -> None:
     x, t, loss = fresh(mlp)
     solver = S.Sgd(0.1)

@@ -95,8 +95,8 @@ class GraphRecipe(ABC):
                 )
 
 
-class ValueRecipe(GraphRecipe):
-    """What a forward does not store: the calls are run again, one by one.
+class ResultRecipe(GraphRecipe):
+    """The recipe of results of calls that some plan does not store.
 
     values: those that are not stored.
     """
@@ -111,6 +111,12 @@ class ValueRecipe(GraphRecipe):
         values = (reference() for reference in self._values)
         value = next((value for value in values if value is not None and value.data.cell is cell), None)
         return None if value is None else _as_made(value)
+
+
+class ValueRecipe(ResultRecipe):
+    """What a forward does not store: the calls are run again, one by one."""
+
+    __slots__ = ()
 
     def _compute(self, value: Value, cell: ArrayCell) -> None:
         functions = functions_before(value)

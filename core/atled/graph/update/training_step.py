@@ -23,12 +23,11 @@ from atled.graph.nodes.order import Order
 from atled.graph.recompute.again import run_again
 from atled.graph.recompute.choice import choose_recomputed
 from atled.graph.recompute.reads import read_by_backward
-from atled.graph.recompute.recipes import GraphRecipe, leave_unstored
+from atled.graph.recompute.recipes import ResultRecipe, leave_unstored
 from atled.graph.recompute.stored import can_recompute, cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import roots_of
 from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
-from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
 from atled.graph.update.updates import in_full_precision
@@ -141,7 +140,7 @@ class Training:
         floats = float_values(self.plan, structure)
         self._binding = Binding(self.plan, cells, results, floats, key=key, epoch=epoch, last_run=last_run)
         if last_run is not None:
-            recipe = _Gone(last_run, roots_of((root,)))
+            recipe = _Gone(last_run, roots_of((root,)), [structure.reference(number) for number in unstored])
             for number in unstored:
                 leave_unstored(structure.cells[number], recipe)
 
@@ -176,16 +175,10 @@ class Training:
         self._binding.run(values)
 
 
-class _Gone(GraphRecipe):
+class _Gone(ResultRecipe):
     """The recipe of values in the middle of a step: an error, because the parameters they were made of have changed."""
 
     __slots__ = ()
-
-    def _value_of(self, cell: ArrayCell) -> Value | None:
-        roots = self.roots()
-        functions = [] if roots is None else functions_before(*roots.values())
-        values = (value for function in functions for value in function.live_outputs())
-        return next((value for value in values if value is not None and value.data.cell is cell), None)
 
     def _compute(self, value: Value, cell: ArrayCell) -> None:
         assert value.parent is not None
@@ -194,7 +187,8 @@ class _Gone(GraphRecipe):
                 f"result of {value.parent.spec.name}, shape {value.shape}, in a compiled step",
                 "the step did not store it, because nobody held its Variable, and has moved the parameters since",
                 "",
-                "run the step again, from then on it is stored; or hold the Variable, or set its persistent, before",
+                "call forward on it, or run the step again if that still computes it: from then on it is stored; or hold "
+                "the Variable, or set its persistent, before",
             )
         )
 
