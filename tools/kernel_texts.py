@@ -115,7 +115,7 @@ def _child(features: str, known: list[str] | None) -> tuple[dict[str, str], dict
         **os.environ,
         "NUMBA_OPT": "0",
         "NUMBA_CPU_NAME": "x86-64-v4",
-        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CPU_FEATURES": "+amx-tile,+amx-bf16",
         "PYTHONHASHSEED": "0",
     }
     found = subprocess.run(

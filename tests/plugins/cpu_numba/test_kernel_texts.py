@@ -16,7 +16,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3] / "tools"))
 
 import kernel_texts as writer  # after the path is set
-from atled_cpu_numba import kernel_texts, machine_code, processor
+from atled_cpu_numba import kernel_texts, machine_code, matrix_unit, processor
 from atled_cpu_numba.catalogue import kernels_for, written_kernels
 from atled_cpu_numba.codegen import JIT
 from atled_cpu_numba.kernel_texts import Archive
@@ -164,16 +164,23 @@ def test_texts_of_another_llvm_are_all_written(archive: Path, monkeypatch: pytes
     assert kernel_texts.decode(archive.read_bytes()) == Archive(LLVM + 1, dict.fromkeys("abc", "written"))
 
 
-def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+TILED = {"tile_product", "tile_weight"}
+
+
+@pytest.mark.parametrize("has_tiles", [False, True])
+def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, has_tiles: bool) -> None:
     monkeypatch.setattr(processor, "has_half_instructions", lambda: True)
+    monkeypatch.setattr(matrix_unit, "multiplies_bf16", lambda: has_tiles)
     names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "bf16", "double")}
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
     narrow = ("narrow_product", "normalize_rows", "normalize_grad_rows")
     for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):
-        assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow}
+        tiled = TILED if has_tiles and config == "bf16" else set()
+        assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow} | tiled
         assert names["float"] <= names[config]
-    assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()} | {"small_product"}
+    left_out = set() if has_tiles else TILED
+    assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()} - left_out | {"small_product"}
 
 
 def test_half_needs_no_kernels_that_its_missing_instructions_would_be_for(monkeypatch: pytest.MonkeyPatch) -> None:

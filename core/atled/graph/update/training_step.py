@@ -187,8 +187,8 @@ class _Gone(ResultRecipe):
                 f"result of {value.parent.spec.name}, shape {value.shape}, in a compiled step",
                 "the step did not store it, because nobody held its Variable, and has moved the parameters since",
                 "",
-                "call forward on it, or run the step again if that still computes it: from then on it is stored; or hold "
-                "the Variable, or set its persistent, before",
+                "call forward on it, or run the step again if that still computes it: from then on it is stored; or "
+                "hold the Variable, or set its persistent, before",
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from atled_cpu_numba import kernels, processor
+from atled_cpu_numba import kernels, matrix_unit, processor
 from atled_cpu_numba.kernels.products.small_products import SMALL_PRODUCT
 from atled_cpu_numba.store import IRKernel, Kernel, registered
 
@@ -24,6 +24,8 @@ def kernels_for(type_config: str) -> list[Kernel | IRKernel]:
     if narrow == "float16" and not processor.has_half_instructions():
         narrow = None  # LLVM would call functions that are not there
     others = {"float16", "bfloat16", "float32", "float64"} - {dtype, narrow}
+    if not matrix_unit.multiplies_bf16():
+        others.add("amx")
     needed: list[Kernel | IRKernel] = [
         kernel for kernel in written_kernels() if others.isdisjoint(map(str, kernel.parameters))
     ]

@@ -55,6 +55,7 @@ def _pointer_cast(name: str, item: Any, ir_item: Any) -> Any:  # numba and llvml
 words = _pointer_cast("words", types.int64, ir.IntType(64))
 ints64 = _pointer_cast("ints64", types.int64, ir.IntType(64))
 ints32 = _pointer_cast("ints32", types.int32, ir.IntType(32))
+ints16 = _pointer_cast("ints16", types.int16, ir.IntType(16))
 bytes8 = _pointer_cast("bytes8", types.uint8, ir.IntType(8))
 floats32 = _pointer_cast("floats32", types.float32, ir.FloatType())
 floats64 = _pointer_cast("floats64", types.float64, ir.DoubleType())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from atled.plugin import listing
-from atled_cpu_numba import kept_files, kernel_texts, pool, processor, shipped_objects
+from atled_cpu_numba import kept_files, kernel_texts, matrix_unit, pool, processor, shipped_objects
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 
 
@@ -13,6 +13,7 @@ def facts() -> dict[str, str]:
     """Name to text, in the order to show; compiles nothing."""
     return {
         "compiles for": _compiles_for(),
+        "matrix unit": matrix_unit.why_unused() or "in use: it multiplies tiles in bf16",
         "threads": _threads(),
         "kernel texts": kernel_texts.why_unused() or "in use: numba is needed only for kernels that have none",
         "kernel objects": shipped_objects.why_unused() or "in use: kernels of float32 are compiled already",

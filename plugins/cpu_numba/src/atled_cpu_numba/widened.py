@@ -28,14 +28,18 @@ from atled.plugin import (
 )
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import spared_casts, widened_units
+from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.normalization import channels as normalization
-from atled_cpu_numba.kernels.products import narrow_products
+from atled_cpu_numba.kernels.products import narrow_products, tile_products
 from atled_cpu_numba.kernels.shared.launch import in_lines, native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
 
 # Ops whose kernels read and write their large arrays piece by piece, narrow ones too: which of the arguments.
 _KEPT = dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments)
+
+# Ways of products that widen, if at all, themselves: the first that answers is taken.
+_NARROW_WAYS = tile_products.prepare, weight_tiles.prepare, narrow_products.prepare
 
 _SINGLE = np.dtype(np.float32)
 _ANY_CODE = 0xFFFF  # all that a kernel returns
@@ -79,9 +83,10 @@ def _wide(desc: ArrayDesc) -> ArrayDesc:
 
 def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
     """The kernel that `prepare_wide` gives for the call in float32, with the casts that it needs."""
-    in_panels = narrow_products.prepare(call)
-    if in_panels is not None:
-        return in_panels
+    for prepare_narrow in _NARROW_WAYS:
+        prepared = prepare_narrow(call)
+        if prepared is not None:
+            return prepared
     units = widened_units.units_of(wide(call))
     in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
     if in_chunks is not None:

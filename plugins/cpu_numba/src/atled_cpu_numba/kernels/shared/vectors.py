@@ -212,8 +212,8 @@ def vector_intrinsic(
 
 
 def transpose_registers(w: Writer, rows: list[Any]) -> None:
-    """Transpose, in place, a square of as many vectors as they have lanes."""
-    builder, width = w.builder, w.width
+    """Transpose, in place, a square of as many vectors as they have lanes, whatever their type."""
+    builder, width = w.builder, len(rows)
     numbers = ir.VectorType(_INT32, width)
     step = width // 2
     while step:  # exchange halves, then quarters, ...: the transposition of a matrix of 2 x 2 blocks, recursively
