@@ -465,9 +465,10 @@ _EXPANSIONS = {
     # Never exp of a positive number, which would overflow; both tails keep full relative accuracy.
     "sigmoid": "where(x >= 0, 1, exp(-abs(x))) / (1 + exp(-abs(x)))",
     "sign": "where(x > 0, 1, where(x < 0, -1, x))",  # NaN gives NaN
-    # NaN in either argument gives NaN, as numpy.minimum and numpy.maximum do.
-    "minimum": "where(x < y or x != x, x, y)",
-    "maximum": "where(x > y or x != x, x, y)",
+    # NaN in either argument gives NaN, as numpy.minimum and numpy.maximum do. In this order x86 has one instruction for
+    # the outer choice, and with a constant as y, such as a rectifier's, nothing is left of the inner one.
+    "minimum": "where(y < x, y, where(y != y, y, x))",
+    "maximum": "where(y > x, y, where(y != y, y, x))",
     # Half away from zero. x - trunc(x) is exact, floor(x + 0.5) is not: it gives 1 for the float before 0.5.
     "round": "where(abs(x - trunc(x)) >= 0.5, trunc(x) + where(x > 0, 1, -1), trunc(x))",
     # Half to even: twice the nearest whole number of x / 2, from a half on.
