@@ -4,6 +4,9 @@ A register tile is some maps by two vectors of positions, anywhere in the image;
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
 is needed, the source is read in place.
 
+Where all weights stay in the nearest cache and all planes do not, positions are taken in strips whose elements of the
+source stay there for all maps.
+
 Shares are made of groups and images, and of pieces of the maps where those are fewer than the threads; each packs the
 weights of its groups for itself, unless it is given them.
 """
@@ -35,6 +38,9 @@ _LEAST_MAPS = 4  # rows of the lowest tile
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
 _AFTER_BYTES = 24 << 10  # of results that a formula finds in the level-1 cache
+_STRIP_BYTES = 24 << 10  # of the source, that all maps find in the level-1 cache
+_LEAST_STRIP_BYTES = 512  # of a plane; shorter ranges take a formula longer to begin than to compute
+_NEAR_WEIGHTS_BYTES = 32 << 10  # that are read again for each strip
 _INNER_BYTES = 8 * BLOCK_WORDS
 
 
@@ -68,6 +74,7 @@ class Block:
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
     at_once: int  # vectors of positions before it runs
+    strip: int  # vectors of positions that all maps are computed of before the next ones
     pieces: int  # of the maps of a group
     packed: int  # address of the packed weights of all groups, or 0
     phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
@@ -157,8 +164,9 @@ def _build(dtype: str) -> Callable[..., int]:
             return 0
         fill_tables(w, offsets_at, windows_at, results_at)
         q, bias, planes = words(inner), floats(bias_at), floats(planes_at)
-        at_once = w[Block.at_once] if w[Block.after] != 0 else vectors + vectors % 2
-        chunks = (vectors + at_once - 1) // at_once
+        strip = w[Block.strip]
+        at_once = w[Block.at_once] if w[Block.after] != 0 else strip
+        strips = (vectors + strip - 1) // strip
         for m in range(panels * tile_rows):
             bias[m] = 0.0
         if w[Block.copy_images] != 0:
@@ -199,16 +207,20 @@ def _build(dtype: str) -> Callable[..., int]:
                 x = planes_at
             start = (image * groups + group) * maps * plane
             windows, results = ints64(windows_at), ints64(results_at)
-            for panel in range(first_panel, last_panel):
-                first = panel * tile_rows
+            panels_here = last_panel - first_panel
+            for number in range(strips * panels_here):
+                strip_begin = number // panels_here * strip
+                strip_end = min(vectors, strip_begin + strip)
+                first = (first_panel + number % panels_here) * tile_rows
                 left = maps - first
                 a, s, y = (
                     packed_at + element * first * k,
                     bias_at + element * first,
                     w[Block.y] + element * (start + first * plane),
                 )
-                for chunk in range(chunks):
-                    begin, end = chunk * at_once, min(vectors, (chunk + 1) * at_once)
+                for chunk in range((strip_end - strip_begin + at_once - 1) // at_once):
+                    begin = strip_begin + chunk * at_once
+                    end = min(strip_end, begin + at_once)
                     for v in range(begin, end, 2):
                         beside = min(v + 1, end - 1)
                         x0, x1, y0, y1 = (
@@ -240,6 +252,15 @@ def _build(dtype: str) -> Callable[..., int]:
 CONVOLUTION_ROWS = kernels_by_dtype("convolution_rows", _build)
 
 
+def _strip(p: Problem, vectors: int) -> int:
+    """Vectors of positions that all maps are computed of before the next ones."""
+    lanes, element = lanes_of(p.dtype), SIZES[p.dtype]
+    wanted = _STRIP_BYTES // (element * p.channels * lanes.vector) // 2 * 2
+    weights = element * p.channels * p.taps * p.maps
+    is_near = weights <= _NEAR_WEIGHTS_BYTES and wanted * lanes.vector * element >= _LEAST_STRIP_BYTES
+    return min(wanted, vectors + vectors % 2) if is_near else vectors + vectors % 2
+
+
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     p, lanes = problem, lanes_of(problem.dtype)
@@ -258,12 +279,13 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * p.channel_length)
     share_bytes = in_lines(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + SIZES[p.dtype] * floats)
     parts = fitting_shares(parts, share_bytes)
-    pair_bytes = 2 * lanes.rows * lanes.vector * SIZES[p.dtype]
-    at_once = 2 * max(1, _AFTER_BYTES // pair_bytes)
+    strip = _strip(p, vectors)
+    at_once = min(strip, 2 * max(1, _AFTER_BYTES // (2 * lanes.rows * lanes.vector * SIZES[p.dtype])))
     if p.result[1] % lanes.vector != 0:  # a row's last vector overlaps the one before it: both before the formula
         per_row = -(-p.result[1] // lanes.vector)
         at_once = max(1, at_once // per_row) * per_row
-    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes, at_once=at_once, pieces=pieces)
+    strip = -(-strip // at_once) * at_once
+    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes, at_once=at_once, strip=strip, pieces=pieces)
     words += tap_words(p.results[0].taps, p.planes.offset)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
