@@ -3,9 +3,10 @@
 A register tile is two vectors of maps by ten or twelve positions (five or six under AVX2), of which no vector of
 positions is filled badly: 49 positions are five tiles of ten. Tiles are within rows, where these fill them. Elsewhere
 the columns of the source are unfolded, see `shared.geometry`, so that positions follow one another through every tap;
-a 1 x 1 kernel reads the source in place.
+a 1 x 1 kernel reads the source in place. Where tiles are low and panels of maps many, it collects it first, tile by
+tile: so a tile reads few lines, longer sums stay in the level-1 cache, and results are transposed eight by eight.
 
-Shares are made of images and panels of maps; each copies the planes of its images.
+Shares are made of images and panels of maps; each copies or collects the planes of its images.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than i
 # Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
 # in the level-1 cache.
 _MOST_TERMS = 128
+_MOST_COLLECTED_TERMS = 320  # the same where a tile has lines of its own
+_LOW_COST = 1.02  # of a position by the lower tiles, of which there are more
+_COLLECTING_PANELS = 8  # of maps; fewer, and collecting takes longer than it saves
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 
 
@@ -81,6 +85,7 @@ class Block:
     runs: int  # of positions that follow one another: rows, or all as one
     run_length: int
     run_step: int  # of the source, from run to run
+    collects: int  # 1: the source of a 1 x 1 kernel is collected tile by tile
     k_step: int  # terms of all tiles of a panel, before the next ones
     packed: int  # address of the packed weights, or 0
     after: int  # range kernel to run on what is written of the result, or 0
@@ -110,6 +115,13 @@ def _in_place(task: Task) -> bool:
     return task.is_pointwise and task.stride == (1, 1)
 
 
+def _collects(task: Task) -> bool:
+    """Whether the source is collected tile by tile before it is multiplied."""
+    lanes = lanes_of(task.dtype)
+    is_worth_it = lanes.rows < _ROWS_READ_QUICKLY and task.maps >= _COLLECTING_PANELS * lanes.columns
+    return _in_place(task) and is_worth_it and math.prod(task.result) >= lanes.vector
+
+
 def _has_whole_rows(task: Task) -> bool:
     """Whether tiles within rows waste little."""
     width = task.result[1]
@@ -130,12 +142,77 @@ def _computed(positions: int, rows: int) -> int:
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.convolution.lane_tiles import make_position_tile
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows, make_transpose_block
 
     element, floats, lanes = SIZES[dtype], Real(dtype).pointer, lanes_of(dtype)
     (low, high), columns = _tile_rows(dtype), lanes.columns
     tile_high = make_position_tile(high, columns // lanes.vector, dtype)
     tile_low = make_position_tile(low, columns // lanes.vector, dtype)
+    copy_rows, transpose_block, vector = make_copy_rows(dtype), make_transpose_block(dtype), lanes.vector
+
+    @piece
+    def collect(x, positions, k, rows, to):
+        """Tiles of all positions, term by term; zeros where the last one has none."""
+        for tile in range((positions + rows - 1) // rows):
+            left = min(rows, positions - tile * rows)
+            if left < rows:
+                rest = floats(to)
+                for i in range(k * rows):
+                    rest[i] = 0.0
+            copy_rows((x + element * tile * rows, positions, to, rows, k, left))
+            to += element * k * rows
+
+    @piece
+    def multiply_collected(low_tiles, x, positions, k, k_step, taps_at, weights, bias_at, sums_at, y):
+        """The maps of a panel at all positions, by way of sums that lie position by position."""
+        rows = low if low_tiles else high
+        for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
+            k0 = k_part * k_step
+            kc = min(k_step, k - k0)
+            b = weights + element * k0 * columns
+            # The weights that come next, a piece of them by each tile.
+            tiles = (positions + rows - 1) // rows
+            ahead, ahead_step = b + element * kc * columns, (columns + tiles - 1) // tiles
+            for tile in range(tiles):
+                a, kept = x + element * (tile * k + k0) * rows, sums_at + element * tile * rows * columns
+                s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
+                if low_tiles:
+                    tile_low((kc, taps_at, a, b, s, s_step, kept, kept, columns, ahead, ahead_step))
+                else:
+                    tile_high((kc, taps_at, a, b, s, s_step, kept, kept, columns, ahead, ahead_step))
+                ahead += element * kc * ahead_step
+        for m in range(0, columns, vector):
+            for p in range(0, positions, vector):
+                at = min(p, positions - vector)  # the last ones overlap those before
+                source = sums_at + element * (at * columns + m)
+                transpose_block((source, columns, vector, y + element * (m * positions + at), positions))
+
+    @piece
+    def multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y):
+        """The same where tiles read the planes."""
+        positions, k_step = w[Block.positions], w[Block.k_step]
+        rows = low if w[Block.lower] != 0 else high
+        runs, run_length = w[Block.runs], w[Block.run_length]
+        tiles = (run_length + rows - 1) // rows
+        for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
+            k0 = k_part * k_step
+            kc = min(k_step, k - k0)
+            taps_at, b = offsets_at + 8 * k0, weights + element * k0 * columns
+            kept = sums_at
+            ahead, ahead_step = b + element * kc * columns, (columns + runs * tiles - 1) // (runs * tiles)
+            for run in range(runs):
+                for tile in range(tiles):
+                    at = min(tile * rows, run_length - rows)  # the last one overlaps the one before
+                    a, c = x + element * (run * w[Block.run_step] + at), y + element * (run * run_length + at)
+                    s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
+                    left = kept if k0 + kc < k else 0
+                    if w[Block.lower] != 0:
+                        tile_low((kc, taps_at, a, b, s, s_step, left, c, positions, ahead, ahead_step))
+                    else:
+                        tile_high((kc, taps_at, a, b, s, s_step, left, c, positions, ahead, ahead_step))
+                    kept += element * rows * columns
+                    ahead += element * kc * ahead_step
 
     @kernel
     def few_positions(block, part, parts):
@@ -180,6 +257,11 @@ def _build(dtype: str) -> Callable[..., int]:
                     q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
                     call3(w[Block.copy_images], inner, 0, 1)
                 x = planes_at
+            elif w[Block.collects] != 0:
+                if image != copied:
+                    copied = image
+                    collect(x, positions, k, low if w[Block.lower] != 0 else high, planes_at)
+                x = planes_at
             weights = inner + w[Block.packed_start]
             if w[Block.packed] != 0:
                 weights = w[Block.packed] + element * first * k
@@ -192,25 +274,11 @@ def _build(dtype: str) -> Callable[..., int]:
                 bias[m] = floats(w[Block.bias])[first + m] if w[Block.bias] != 0 else 0.0
             start = (image * maps + first) * positions
             y = w[Block.y] + element * start
-            rows = low if w[Block.lower] != 0 else high
-            runs, run_length = w[Block.runs], w[Block.run_length]
-            tiles = (run_length + rows - 1) // rows
-            for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
-                k0 = k_part * k_step
-                kc = min(k_step, k - k0)
-                taps_at, b = offsets_at + 8 * k0, weights + element * k0 * columns
-                kept = sums_at
-                for run in range(runs):
-                    for tile in range(tiles):
-                        at = min(tile * rows, run_length - rows)  # the last one overlaps the one before
-                        a, c = x + element * (run * w[Block.run_step] + at), y + element * (run * run_length + at)
-                        s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
-                        left = kept if k0 + kc < k else 0
-                        if w[Block.lower] != 0:
-                            tile_low((kc, taps_at, a, b, s, s_step, left, c, positions))
-                        else:
-                            tile_high((kc, taps_at, a, b, s, s_step, left, c, positions))
-                        kept += element * rows * columns
+            if w[Block.collects] != 0:
+                is_low = w[Block.lower] != 0
+                multiply_collected(is_low, x, positions, k, k_step, offsets_at, weights, bias_at, sums_at, y)
+            else:
+                multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y)
             if w[Block.after] != 0:
                 call3(w[Block.after], w[Block.after_block], start, start + columns * positions)
         return 0
@@ -231,17 +299,24 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     runs, run_length = task.result if by_rows else (1, positions)
     low, high = (_computed(run_length, rows) for rows in _tile_rows(task.dtype))
     plane_length = planes.plane_length(1, 0)
-    channel_length = positions if in_place else len(planes.phases) * plane_length
+    collects = _collects(task)
+    is_low = low * _LOW_COST < high if collects else low < high
+    rows = _tile_rows(task.dtype)[0 if is_low else 1]
+    if collects:
+        channel_length = rows
+    else:
+        channel_length = positions if in_place else len(planes.phases) * plane_length
     offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
-    k_step = even_step(k, _MOST_TERMS, 1)
+    k_step = even_step(k, _MOST_COLLECTED_TERMS if collects else _MOST_TERMS, 1)
+    tiled = -(-run_length // rows) * rows  # positions of a run
     starts = piece_starts(
         8 * BLOCK_WORDS,
         {
             "offsets_start": 8 * k,
             "bias_start": element * lanes.columns,
             "packed_start": element * (k * lanes.columns + PACK_SLACK),
-            "sums_start": element * lanes.columns * runs * min(low, high) if k_step < k else 0,
-            "planes_start": 0 if in_place else element * task.channels * channel_length,
+            "sums_start": element * lanes.columns * runs * tiled if collects or k_step < k else 0,
+            "planes_start": element * task.channels * (tiled if collects else 0 if in_place else channel_length),
         },
     )
     panels = task.maps // lanes.columns
@@ -270,10 +345,11 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         phases=len(planes.phases),
         phases_at=OFFSETS + len(offsets),
         k_step=k_step,
-        lower=int(low < high),
+        lower=int(is_low),
         runs=runs,
         run_length=run_length,
         run_step=planes.row_pitch,
+        collects=int(collects),
         **starts,
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
@@ -285,5 +361,5 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         workspace=in_lines(starts["share_bytes"] * parts),
         after={0: Block.after},
         packs=(weights_in_panels(Block.packed, 1, task.maps, k, lanes.columns, task.dtype),),
-        note="direct, few positions" + (", in place" if in_place else ""),
+        note="direct, few positions" + (", tile by tile" if collects else ", in place" if in_place else ""),
     )

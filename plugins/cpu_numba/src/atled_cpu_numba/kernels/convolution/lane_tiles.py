@@ -14,8 +14,6 @@ from atled_cpu_numba.kernels.shared.vectors import transpose_registers, vector_i
 
 _INT64 = ir.IntType(64)
 _QUARTET = 4
-_LINE_BYTES = 64  # of the caches
-_TERMS_AHEAD = 32  # of weights that stream from memory
 
 
 def make_lane_tile(step: int, dtype: str) -> Any:
@@ -61,30 +59,30 @@ def make_lane_tile(step: int, dtype: str) -> Any:
 def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
     """An intrinsic that computes one tile of Y = B' A + S in registers, all sums over k in order.
 
-    tile((k, offsets, a, b, s, s_step, sums, y, y_row)):
+    tile((k, offsets, a, b, s, s_step, sums, y, y_row, ahead, ahead_step)):
     k: length of the sums, 0 or more.
     A[i, p] is at a[offsets[i] + p] for p < `positions`; the table holds int64.
     b: B[i, m] at b[i * width + m], width: `vectors` vectors.
     s: S[m, p] at s[p * s_step + m], a bias with s_step 0, or what an earlier part of the sums left in `sums`.
     sums: where they are left for the next part, (positions, width), or 0 where this is the last one.
     y: Y[m, p] at y[m * y_row + p], written by the last part.
+    ahead, ahead_step: for each of the k terms, what lies there is prefetched, and then the place moves on by a step.
     """
 
-    def generate(w, k, offsets, a, b, s, s_step, sums, y, y_row):
+    def generate(w, k, offsets, a, b, s, s_step, sums, y, y_row, ahead, ahead_step):
         builder = w.builder
-        a, b, s, y = (w.pointer(address) for address in (a, b, s, y))
+        a, b, s, y, ahead = (w.pointer(address) for address in (a, b, s, y, ahead))
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
         rows = [w.at(s, builder.mul(s_step, w.number(p))) for p in range(positions)]
         begins = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)]
-        with w.counted(k, [*begins, b]) as (i, phis, following):
+        with w.counted(k, [*begins, b, ahead]) as (i, phis, following):
             place = w.at(a, builder.load(builder.gep(offsets, [i]), typ=_INT64))
-            weights = [w.load(w.at(phis[-1], v * w.width)) for v in range(vectors)]
-            for element in range(0, vectors * w.width, _LINE_BYTES // w.size):
-                w.prefetch(w.at(phis[-1], _TERMS_AHEAD * vectors * w.width + element))
+            weights = [w.load(w.at(phis[-2], v * w.width)) for v in range(vectors)]
+            w.prefetch(phis[-1])
             for p in range(positions):
                 value = w.splat(w.load_one(w.at(place, p)))
                 following += [w.multiply_add(value, weights[v], phis[p * vectors + v]) for v in range(vectors)]
-            following.append(w.at(phis[-1], vectors * w.width))
+            following += [w.at(phis[-2], vectors * w.width), w.at(phis[-1], ahead_step)]
         with builder.if_else(builder.icmp_signed("!=", sums, w.number(0))) as (then, otherwise):
             with then:
                 for number in range(positions * vectors):
@@ -100,7 +98,7 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
                             row = builder.mul(y_row, w.number(v * w.width + m))
                             w.store_parts(lines[m], w.at(w.at(y, row), first), count)
 
-    return vector_intrinsic("position_tile", 9, generate, "One tile of few positions; see make_position_tile.", dtype)
+    return vector_intrinsic("position_tile", 11, generate, "One tile of few positions; see make_position_tile.", dtype)
 
 
 def make_run_tile(lines: int, elements: int, dtype: str) -> Any:
