@@ -94,6 +94,11 @@ def _prepare_planar(problem: Problem) -> Prepared:
     if in_rows:
         return rows.prepare(lanes, problem.weight_size, problem.biases)
     if _tiles_fill_badly(task) and map_lanes.suits(lanes):
+        if task.forward and host_lanes().rows < _ROWS_READ_QUICKLY:
+            # Of few registers, tiles of whole vectors multiply more for each element that they read.
+            by_phases = _in_phases(task)
+            if rows.suits(by_phases):
+                return rows.prepare(by_phases, problem.weight_size, problem.biases)
         return map_lanes.prepare(lanes, problem.weight_size, problem.biases)
     if task.is_pointwise and task.channels >= pointwise.LEAST_CHANNELS:
         return pointwise.prepare(_products(task), problem.biases)
@@ -208,6 +213,14 @@ def _in_lanes(task: Task) -> map_lanes.Problem:
     sizes = task[1:7]
     return map_lanes.Problem(
         *sizes, planes, results, step, spread, task.weight_strides, in_order=task.forward, dtype=task.dtype
+    )
+
+
+def _in_phases(task: Task) -> map_lanes.Problem:
+    """A convolution with a stride as one whose neighbouring windows see neighbouring elements of its planes."""
+    planes, results = windows(task.source, task.kernel, task.pad, task.stride, task.dilation)
+    return map_lanes.Problem(
+        *task[1:7], planes, results, (1, 1), (1, 1), task.weight_strides, in_order=True, dtype=task.dtype
     )
 
 

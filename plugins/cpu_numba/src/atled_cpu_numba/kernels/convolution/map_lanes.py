@@ -91,8 +91,8 @@ class Block:
 class Problem(NamedTuple):
     """A convolution over two axes, or its adjoint; channels and maps are those of one group.
 
-    planes, results: how the source is read, with planes of one phase.  step: from a result's position to the next one
-    in the source; spread: in the result.  weight: strides from map to map and from channel to channel.
+    planes, results: how the source is read; here planes have one phase.  step: from a result's position to the next
+    one in the source; spread: in the result.  weight: strides from map to map and from channel to channel.
     in_order: whether a map's weights lie in the order of channels and taps.
     """
 
@@ -114,12 +114,14 @@ class Problem(NamedTuple):
     def in_place(self) -> bool:
         """Whether the planes would be a copy of the source."""
         planes = self.planes
-        return (planes.front, planes.row_pitch, planes.image_rows) == (0, self.source[1], self.source[0])
+        as_they_are = planes.front, planes.row_pitch, planes.image_rows, planes.stride
+        return as_they_are == (0, self.source[1], self.source[0], (1, 1))
 
     @property
     def channel_length(self) -> int:
         """Elements from channel to channel, of the source or of the planes."""
-        return math.prod(self.source) if self.in_place else self.planes.plane_length(1, 0)
+        planes = self.planes
+        return math.prod(self.source) if self.in_place else len(planes.phases) * planes.plane_length(1, 0)
 
     @property
     def taps(self) -> int:

@@ -1,8 +1,8 @@
-"""Convolution and its adjoint with stride 1 and vectors along the rows of the result.
+"""Convolution with vectors along the rows of the result, and its adjoint with stride 1.
 
 A register tile is some maps by two vectors of positions, anywhere in the image; the last vector of a row overlaps the
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
-is needed, the source is read in place.
+is needed, the source is read in place; with a stride, its elements are sorted into phases, see `shared.geometry`.
 
 Where all weights stay in the nearest cache and all planes do not, positions are taken in strips whose elements of the
 source stay there for all maps.
@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, CopyImages
+from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, CopyImages, SourcePhase, phase_words
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
@@ -46,7 +46,7 @@ _INNER_BYTES = 8 * BLOCK_WORDS
 
 @layout
 class Block:
-    """What the kernel reads; offsets in elements. The taps follow."""
+    """What the kernel reads; offsets in elements. The taps follow, then the phases of the source."""
 
     copy_images: int  # address of COPY_IMAGES, or 0 if the source is read in place
     pack: int  # address of PACK, or 0 if the weights do not lie in the order of the sums
@@ -68,7 +68,8 @@ class Block:
     weight_channel: int
     group_weights: int  # from group to group
     taps: int
-    channel_length: int  # of the planes
+    plane_length: int
+    channel_length: int  # of the planes of all phases
     front: int
     row_pitch: int
     after: int  # range kernel to run on what is written of the result, or 0
@@ -77,7 +78,10 @@ class Block:
     strip: int  # vectors of positions that all maps are computed of before the next ones
     pieces: int  # of the maps of a group
     packed: int  # address of the packed weights of all groups, or 0
-    phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
+    stride_h: int
+    stride_w: int
+    phases: int  # of the source
+    phases_at: int  # word where they start
 
 
 _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap
@@ -142,6 +146,29 @@ def _build(dtype: str) -> Callable[..., int]:
                         place = start + w[_PLACES + TAP_WORDS * t]
                         target[t * tile_rows + m] = floats(w[Block.weight])[place]
 
+    @piece
+    def clear(at, count):
+        zeros = floats(at)
+        for i in range(count):
+            zeros[i] = 0.0
+
+    @piece
+    def clear_margins(w, phase_table, planes_at):
+        """Zeros in front of the rows of all planes, between them, and behind them."""
+        length, front, pitch = w[Block.plane_length], w[Block.front], w[Block.row_pitch]
+        table = words(phase_table)
+        for number in range(w[Block.channels] * w[Block.phases]):
+            at = PHASE_WORDS * (number % w[Block.phases])
+            rows = (w[Block.height] - table[at + SourcePhase.row] + w[Block.stride_h] - 1) // w[Block.stride_h]
+            columns = (w[Block.width] - table[at + SourcePhase.column] + w[Block.stride_w] - 1) // w[Block.stride_w]
+            columns = min(columns, pitch)
+            start = planes_at + element * number * length
+            clear(start, front)
+            start += element * front
+            for row in range(rows):
+                clear(start + element * (row * pitch + columns), pitch - columns)
+            clear(start + element * rows * pitch, length - front - rows * pitch)
+
     @kernel
     def convolution_rows(block, part, parts):
         w = words(block)
@@ -163,15 +190,14 @@ def _build(dtype: str) -> Callable[..., int]:
         if first_unit == last_unit:
             return 0
         fill_tables(w, offsets_at, windows_at, results_at)
-        q, bias, planes = words(inner), floats(bias_at), floats(planes_at)
+        q, bias, phase_table = words(inner), floats(bias_at), block + 8 * w[Block.phases_at]
         strip = w[Block.strip]
         at_once = w[Block.at_once] if w[Block.after] != 0 else strip
         strips = (vectors + strip - 1) // strip
         for m in range(panels * tile_rows):
             bias[m] = 0.0
         if w[Block.copy_images] != 0:
-            for i in range(channels * w[Block.channel_length]):
-                planes[i] = 0.0
+            clear_margins(w, phase_table, planes_at)
         packed_group, copied = -1, -1
         for unit in range(first_unit, last_unit):
             whole = unit // pieces  # the unit without its piece
@@ -194,14 +220,14 @@ def _build(dtype: str) -> Callable[..., int]:
                 height, width = w[Block.height], w[Block.width]
                 q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
                 q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, height, width
-                plane_length, channel_length = w[Block.channel_length], w[Block.channel_length]
+                plane_length, channel_length = w[Block.plane_length], w[Block.channel_length]
                 front, row_pitch = w[Block.front], w[Block.row_pitch]
                 q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
                 q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
                 q[CopyImages.image_pitch], q[CopyImages.row_pitch] = 0, row_pitch
-                phase_table = block + 8 * Block.phase
-                q[CopyImages.stride_h], q[CopyImages.stride_w] = 1, 1
-                q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
+                stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
+                q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
+                q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
                 call3(w[Block.copy_images], inner, 0, 1)
             if w[Block.copy_images] != 0:
                 x = planes_at
@@ -255,7 +281,7 @@ CONVOLUTION_ROWS = kernels_by_dtype("convolution_rows", _build)
 def _strip(p: Problem, vectors: int) -> int:
     """Vectors of positions that all maps are computed of before the next ones."""
     lanes, element = lanes_of(p.dtype), SIZES[p.dtype]
-    wanted = _STRIP_BYTES // (element * p.channels * lanes.vector) // 2 * 2
+    wanted = _STRIP_BYTES // (element * p.channels * len(p.planes.phases) * lanes.vector) // 2 * 2
     weights = element * p.channels * p.taps * p.maps
     is_near = weights <= _NEAR_WEIGHTS_BYTES and wanted * lanes.vector * element >= _LEAST_STRIP_BYTES
     return min(wanted, vectors + vectors % 2) if is_near else vectors + vectors % 2
@@ -285,8 +311,22 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         per_row = -(-p.result[1] // lanes.vector)
         at_once = max(1, at_once // per_row) * per_row
     strip = -(-strip // at_once) * at_once
-    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes, at_once=at_once, strip=strip, pieces=pieces)
-    words += tap_words(p.results[0].taps, p.planes.offset)
+    plane_length = p.planes.plane_length(1, 0)
+    words = filled(
+        Block,
+        **p.common_words(weight_size),
+        share_bytes=share_bytes,
+        plane_length=plane_length,
+        at_once=at_once,
+        strip=strip,
+        pieces=pieces,
+        stride_h=p.planes.stride[0],
+        stride_w=p.planes.stride[1],
+        phases=len(p.planes.phases),
+        phases_at=size_of(Block) + TAP_WORDS * taps,
+    )
+    words += tap_words(p.results[0].taps, lambda tap: tap.phase * plane_length + p.planes.offset(tap))
+    words += phase_words(p.planes)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
     return launch(
