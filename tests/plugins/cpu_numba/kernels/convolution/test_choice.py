@@ -73,6 +73,12 @@ CASES = [
     ((3, 4, 48), (12, 4, 5), (2,), (1,), (1,), 1),
     ((2, 6, 7, 34), (13, 6, 3, 3), (0, 0), (1, 1), (1, 1), 1),
     ((2, 10, 3, 16), (12, 10, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    # with strides: several phases, odd sizes, rows that are skipped, groups, gaps between taps
+    ((2, 3, 9, 32), (24, 3, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 3, 10, 63), (31, 3, 7, 7), (3, 3), (2, 2), (1, 1), 1),
+    ((1, 6, 9, 40), (16, 3, 3, 5), (0, 2), (1, 2), (1, 1), 2),
+    ((2, 4, 11, 34), (24, 4, 3, 3), (2, 1), (2, 2), (2, 1), 1),
+    ((2, 4, 7, 65), (16, 4, 1, 1), (0, 0), (3, 2), (1, 1), 1),
     # as many channels as lanes, in images of fewer positions
     ((3, 16, 3, 1), (16, 16, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     ((2, 16, 2, 3), (16, 16, 2, 2), (1, 0), (1, 1), (1, 1), 1),
@@ -496,6 +502,27 @@ def test_a_formula_behind_rows_is_computed_once_for_each_element(monkeypatch, si
     if host_lanes().vector >= 8:
         assert "direct, rows in vectors" in str(infer.plan)
         assert "computed within Convolution+Tanh+AddScalar" in str(infer.plan)
+
+
+@pytest.mark.parametrize("kernel", [1, 5])
+def test_strips_of_positions_have_all_maps_one_after_the_other(run, parts, monkeypatch, make_call, kernel):
+    monkeypatch.setattr(rows, "_STRIP_BYTES", 1024)
+    monkeypatch.setattr(rows, "_LEAST_STRIP_BYTES", 0)
+    for width in (32, 30):
+        x, weight, bias = draw(0, 2, 3, 7, width), draw(1, 17, 3, kernel, kernel), draw(2, 17)
+        pad = (kernel // 2, kernel // 2)
+        geometry = geometry_of(pad, (1, 1), (1, 1), 1)
+        inputs, y = [x, weight, bias], np.full((2, 17, 7, width), np.nan, "f")
+        assert run(convolution, "Convolution", inputs, [y], parts=parts, **geometry) == 0
+        np.testing.assert_allclose(y, forward(x, weight, bias, pad, (1, 1), (1, 1), 1), atol=1e-4)
+
+
+@pytest.mark.skipif(host_lanes().rows != 6, reason="elsewhere maps are in the lanes")
+@pytest.mark.parametrize("width", [32, 30])
+def test_strided_rows_of_several_vectors_are_computed_along_them(make_call, width):
+    x, weight, y = np.zeros((2, 3, 8, width), "f"), np.zeros((16, 3, 3, 3), "f"), np.zeros((2, 16, 4, width // 2), "f")
+    call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
+    assert convolution.prepare(call).note.startswith("direct, rows in vectors") == (width == 32)
 
 
 @pytest.mark.parametrize("kernel", [1, 5])

@@ -17,6 +17,11 @@ CASES = [
     (2, 64, 32, (5, 6), (1, 1), (0, 0), (1, 1)),
     (1, 64, 96, (14, 13), (1, 1), (0, 0), (2, 2)),
     (1, 300, 64, (7, 7), (1, 1), (0, 0), (1, 1)),  # sums in three parts
+    # under AVX2 collected tile by tile: low tiles, high ones in parts of the sums, one vector of positions, fewer
+    (2, 66, 128, (7, 7), (1, 1), (0, 0), (1, 1)),
+    (1, 330, 160, (5, 11), (1, 1), (0, 0), (1, 1)),
+    (2, 64, 128, (4, 4), (1, 1), (0, 0), (1, 1)),
+    (1, 65, 128, (1, 13), (1, 1), (0, 0), (1, 1)),
     (1, 9, 64, (7, 7), (3, 3), (1, 1), (2, 1)),
     (2, 31, 32, (5, 9), (3, 3), (1, 0), (2, 1)),
     (2, 17, 32, (14, 14), (3, 3), (1, 1), (2, 2)),
@@ -64,9 +69,22 @@ def test_images_that_stay_in_the_nearest_cache_are_computed_one_by_one(run, make
     np.testing.assert_allclose(y, wanted(x, weight, None, (2, 2), (1, 1)), rtol=0, atol=1e-3)
 
 
-def test_formulas_are_computed_on_the_way():
-    x, w, b = nn.Variable((1, 64, 7, 7)), nn.Variable((64, 64, 1, 1)), nn.Variable((64,))
-    x.d, w.d, b.d = draw(3, *x.shape), draw(4, *w.shape), draw(5, 64)
+@pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere the source is read in place")
+def test_many_maps_have_the_source_collected(make_call):
+    def note(maps):
+        x, weight, y = np.zeros((1, 64, 7, 7), "f"), np.zeros((maps, 64, 1, 1), "f"), np.zeros((1, maps, 7, 7), "f")
+        geometry = {"base_axis": 1, "pad": (0, 0), "stride": (1, 1), "dilation": (1, 1), "group": 1}
+        return convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
+
+    assert [note(maps) for maps in (112, 128)] == [
+        f"direct, few positions, {way}" for way in ("in place", "tile by tile")
+    ]
+
+
+@pytest.mark.parametrize("maps", [64, 128])
+def test_formulas_are_computed_on_the_way(maps):
+    x, w, b = nn.Variable((1, 64, 7, 7)), nn.Variable((maps, 64, 1, 1)), nn.Variable((maps,))
+    x.d, w.d, b.d = draw(3, *x.shape), draw(4, *w.shape), draw(5, maps)
     with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
         y = F.relu(F.convolution(x, w, b))
         y.forward()

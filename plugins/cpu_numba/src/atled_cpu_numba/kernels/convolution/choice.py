@@ -28,7 +28,7 @@ from atled_cpu_numba.kernels.convolution import (
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.winograd import forward as winograd
 
@@ -36,6 +36,7 @@ _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer tha
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
 _FEW_EXPANDED_TERMS = 32  # the same where a convolution has as many maps or more, which formulas find in the caches
 _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
+_LEAST_STRIDED_VECTORS = 2  # in a row of windows with a stride; of shorter ones sorting columns takes longer
 _ROWS_READ_QUICKLY = 12  # of a tile; with fewer, reading planes takes as long as multiplying what is read
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
@@ -97,7 +98,7 @@ def _prepare_planar(problem: Problem) -> Prepared:
         if task.forward and host_lanes().rows < _ROWS_READ_QUICKLY:
             # Of few registers, tiles of whole vectors multiply more for each element that they read.
             by_phases = _in_phases(task)
-            if rows.suits(by_phases):
+            if rows.suits(by_phases) and task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector:
                 return rows.prepare(by_phases, problem.weight_size, problem.biases)
         return map_lanes.prepare(lanes, problem.weight_size, problem.biases)
     if task.is_pointwise and task.channels >= pointwise.LEAST_CHANNELS:

@@ -322,7 +322,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     panels = task.maps // lanes.columns
     work_us = 2.0 * task.images * task.maps * k * positions / _FLOPS_PER_US
     parts = share_count(work_us, task.images * panels)
-    if not in_place:  # every share copies planes
+    if collects or not in_place:  # every share copies planes
         parts = -(-parts // 2)
     parts = fitting_shares(parts, starts["share_bytes"])
     words = filled(

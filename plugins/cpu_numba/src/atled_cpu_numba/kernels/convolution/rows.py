@@ -4,8 +4,8 @@ A register tile is some maps by two vectors of positions, anywhere in the image;
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
 is needed, the source is read in place; with a stride, its elements are sorted into phases, see `shared.geometry`.
 
-Where all weights stay in the nearest cache and all planes do not, positions are taken in strips whose elements of the
-source stay there for all maps.
+Where all weights stay in the nearest cache, positions are taken in strips whose elements of the source stay near for all
+maps.
 
 Shares are made of groups and images, and of pieces of the maps where those are fewer than the threads; each packs the
 weights of its groups for itself, unless it is given them.
@@ -38,7 +38,7 @@ _LEAST_MAPS = 4  # rows of the lowest tile
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
 _AFTER_BYTES = 24 << 10  # of results that a formula finds in the level-1 cache
-_STRIP_BYTES = 24 << 10  # of the source, that all maps find in the level-1 cache
+_STRIP_BYTES = 64 << 10  # of the source, that all maps find in the level-2 cache; shorter runs of results are slower
 _LEAST_STRIP_BYTES = 512  # of a plane; shorter ranges take a formula longer to begin than to compute
 _NEAR_WEIGHTS_BYTES = 32 << 10  # that are read again for each strip
 _INNER_BYTES = 8 * BLOCK_WORDS
