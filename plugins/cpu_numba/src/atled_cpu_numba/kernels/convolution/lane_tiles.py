@@ -14,6 +14,7 @@ from atled_cpu_numba.kernels.shared.vectors import transpose_registers, vector_i
 
 _INT64 = ir.IntType(64)
 _QUARTET = 4
+_LINE_BYTES = 64  # of the caches
 
 
 def make_lane_tile(step: int, dtype: str) -> Any:
@@ -79,6 +80,8 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
             place = w.at(a, builder.load(builder.gep(offsets, [i]), typ=_INT64))
             weights = [w.load(w.at(phis[-2], v * w.width)) for v in range(vectors)]
             w.prefetch(phis[-1])
+            # A tile some places further on in the same row of the source, too far apart for the processor to foresee.
+            w.prefetch(w.at(place, _LINE_BYTES // w.size))
             for p in range(positions):
                 value = w.splat(w.load_one(w.at(place, p)))
                 following += [w.multiply_add(value, weights[v], phis[p * vectors + v]) for v in range(vectors)]

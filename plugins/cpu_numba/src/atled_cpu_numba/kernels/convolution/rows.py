@@ -4,8 +4,8 @@ A register tile is some maps by two vectors of positions, anywhere in the image;
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
 is needed, the source is read in place; with a stride, its elements are sorted into phases, see `shared.geometry`.
 
-Where all weights stay in the nearest cache, positions are taken in strips whose elements of the source stay near for all
-maps.
+Where all weights stay in the nearest cache, positions are taken in strips, whose elements of the source stay near for
+all maps.
 
 Shares are made of groups and images, and of pieces of the maps where those are fewer than the threads; each packs the
 weights of its groups for itself, unless it is given them.
