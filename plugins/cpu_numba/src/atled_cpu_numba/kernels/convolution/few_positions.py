@@ -39,6 +39,7 @@ _MOST_LANES = 1.1  # positions computed per position of a row, for tiles within 
 _PLANES_BYTES = 24 << 10  # of an image's planes that stay in the level-1 cache, whatever the number of images
 _NEVER = 1 << 60
 _ROWS_READ_QUICKLY = 12  # of a tile of products; with fewer, reading planes takes as long as multiplying what is read
+_TERMS_AHEAD = 32  # of weights that nobody has asked for yet
 _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
 # Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
 # in the level-1 cache.
@@ -164,23 +165,26 @@ def _build(dtype: str) -> Callable[..., int]:
             to += element * k * rows
 
     @piece
-    def multiply_collected(low_tiles, x, positions, k, k_step, taps_at, weights, bias_at, sums_at, y):
+    def multiply_collected(low_tiles, x, positions, k, k_step, taps_at, weights, bias_at, sums_at, y, is_first):
         """The maps of a panel at all positions, by way of sums that lie position by position."""
         rows = low if low_tiles else high
         for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
             k0 = k_part * k_step
             kc = min(k_step, k - k0)
             b = weights + element * k0 * columns
-            # The weights that come next, a piece of them by each tile.
             tiles = (positions + rows - 1) // rows
+            # The weights that come next are asked for, a piece of them by each tile; before all others, its own.
             ahead, ahead_step = b + element * kc * columns, (columns + tiles - 1) // tiles
             for tile in range(tiles):
+                is_own = is_first and k0 == 0 and tile == 0
+                wanted = b + element * _TERMS_AHEAD * columns if is_own else ahead
+                wanted_step = columns if is_own else ahead_step
                 a, kept = x + element * (tile * k + k0) * rows, sums_at + element * tile * rows * columns
                 s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
                 if low_tiles:
-                    tile_low((kc, taps_at, a, b, s, s_step, kept, kept, columns, ahead, ahead_step))
+                    tile_low((kc, taps_at, a, b, s, s_step, kept, kept, columns, wanted, wanted_step))
                 else:
-                    tile_high((kc, taps_at, a, b, s, s_step, kept, kept, columns, ahead, ahead_step))
+                    tile_high((kc, taps_at, a, b, s, s_step, kept, kept, columns, wanted, wanted_step))
                 ahead += element * kc * ahead_step
         for m in range(0, columns, vector):
             for p in range(0, positions, vector):
@@ -189,7 +193,7 @@ def _build(dtype: str) -> Callable[..., int]:
                 transpose_block((source, columns, vector, y + element * (m * positions + at), positions))
 
     @piece
-    def multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y):
+    def multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y, is_first):
         """The same where tiles read the planes."""
         positions, k_step = w[Block.positions], w[Block.k_step]
         rows = low if w[Block.lower] != 0 else high
@@ -207,10 +211,13 @@ def _build(dtype: str) -> Callable[..., int]:
                     a, c = x + element * (run * w[Block.run_step] + at), y + element * (run * run_length + at)
                     s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
                     left = kept if k0 + kc < k else 0
+                    is_own = is_first and k0 == 0 and run == 0 and tile == 0
+                    wanted = b + element * _TERMS_AHEAD * columns if is_own else ahead
+                    wanted_step = columns if is_own else ahead_step
                     if w[Block.lower] != 0:
-                        tile_low((kc, taps_at, a, b, s, s_step, left, c, positions, ahead, ahead_step))
+                        tile_low((kc, taps_at, a, b, s, s_step, left, c, positions, wanted, wanted_step))
                     else:
-                        tile_high((kc, taps_at, a, b, s, s_step, left, c, positions, ahead, ahead_step))
+                        tile_high((kc, taps_at, a, b, s, s_step, left, c, positions, wanted, wanted_step))
                     kept += element * rows * columns
                     ahead += element * kc * ahead_step
 
@@ -274,11 +281,12 @@ def _build(dtype: str) -> Callable[..., int]:
                 bias[m] = floats(w[Block.bias])[first + m] if w[Block.bias] != 0 else 0.0
             start = (image * maps + first) * positions
             y = w[Block.y] + element * start
+            is_first = unit == first_unit
             if w[Block.collects] != 0:
                 is_low = w[Block.lower] != 0
-                multiply_collected(is_low, x, positions, k, k_step, offsets_at, weights, bias_at, sums_at, y)
+                multiply_collected(is_low, x, positions, k, k_step, offsets_at, weights, bias_at, sums_at, y, is_first)
             else:
-                multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y)
+                multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y, is_first)
             if w[Block.after] != 0:
                 call3(w[Block.after], w[Block.after_block], start, start + columns * positions)
         return 0
