@@ -4,7 +4,8 @@ Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axe
 suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
 filters of single planes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`,
 rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`;
-everything else to `direct`. Under AVX2 long sums go to `window_panels` first.
+everything else to `direct`. Under AVX2 long sums go to `window_panels` first, and strided rows of several vectors to
+`rows`.
 """
 
 from __future__ import annotations
