@@ -38,7 +38,6 @@ _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it s
 _FEW_EXPANDED_TERMS = 32  # the same where a convolution has as many maps or more, which formulas find in the caches
 _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
 _LEAST_STRIDED_VECTORS = 2  # in a row of windows with a stride; of shorter ones sorting columns takes longer
-_ROWS_READ_QUICKLY = 12  # of a tile; with fewer, reading planes takes as long as multiplying what is read
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
 
@@ -78,7 +77,7 @@ def _prepare_planar(problem: Problem) -> Prepared:
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
     if special is not None:
         return special
-    if host_lanes().rows < _ROWS_READ_QUICKLY and not task.is_pointwise and window_panels.suits(task):
+    if host_lanes().has_short_tiles and not task.is_pointwise and window_panels.suits(task):
         return window_panels.prepare(task, problem)
     if few_positions.suits(task):
         return few_positions.prepare(task, problem.biases)
@@ -96,7 +95,7 @@ def _prepare_planar(problem: Problem) -> Prepared:
     if in_rows:
         return rows.prepare(lanes, problem.weight_size, problem.biases)
     if _tiles_fill_badly(task) and map_lanes.suits(lanes):
-        if task.forward and host_lanes().rows < _ROWS_READ_QUICKLY:
+        if task.forward and host_lanes().has_short_tiles:
             # Of few registers, tiles of whole vectors multiply more for each element that they read.
             by_phases = _in_phases(task)
             if rows.suits(by_phases) and task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector:

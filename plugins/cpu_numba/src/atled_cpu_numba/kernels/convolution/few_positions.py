@@ -38,7 +38,6 @@ MOST_IMAGES = 2  # more, and their positions fill vectors together
 _MOST_LANES = 1.1  # positions computed per position of a row, for tiles within rows
 _PLANES_BYTES = 24 << 10  # of an image's planes that stay in the level-1 cache, whatever the number of images
 _NEVER = 1 << 60
-_ROWS_READ_QUICKLY = 12  # of a tile of products; with fewer, reading planes takes as long as multiplying what is read
 _TERMS_AHEAD = 32  # of weights that nobody has asked for yet
 _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
 # Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
@@ -109,7 +108,7 @@ def suits(task: Task) -> bool:
 def _is_near(task: Task) -> bool:
     """Whether each image stays in the level-1 cache, and other kernels would have to read it from farther away."""
     near = SIZES[task.dtype] * task.channels * math.prod(task.source) <= _PLANES_BYTES
-    return lanes_of(task.dtype).rows < _ROWS_READ_QUICKLY and _has_whole_rows(task) and near
+    return lanes_of(task.dtype).has_short_tiles and _has_whole_rows(task) and near
 
 
 def _in_place(task: Task) -> bool:
@@ -119,7 +118,7 @@ def _in_place(task: Task) -> bool:
 def _collects(task: Task) -> bool:
     """Whether the source is collected tile by tile before it is multiplied."""
     lanes = lanes_of(task.dtype)
-    is_worth_it = lanes.rows < _ROWS_READ_QUICKLY and task.maps >= _COLLECTING_PANELS * lanes.columns
+    is_worth_it = lanes.has_short_tiles and task.maps >= _COLLECTING_PANELS * lanes.columns
     return _in_place(task) and is_worth_it and math.prod(task.result) >= lanes.vector
 
 

@@ -26,7 +26,6 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 _LEAST_MAPS = 64  # fewer, and packing what windows see takes longer than it saves
 _LEAST_CHANNELS = 16
 _LEAST_WINDOWS = 48  # of all images: fewer products for each element of gw take longer to add than to multiply
-_ROWS_READ_QUICKLY = 12  # of a tile; with as many, other kernels are as quick
 _WINDOWS = 240  # at once: panels of 15 KiB, half of a level-1 cache
 _TERMS = 96  # at once
 _MAPS_AT_ONCE = 240  # their panels of gy stay in the level-2 cache beside those of the terms
@@ -83,7 +82,7 @@ class Block:
 def suits(problem: Problem, whole_channels: int) -> bool:
     """Whether a tile has few rows, and products are worth packing; whole_channels: as for `prepare`."""
     return (
-        host_lanes().rows < _ROWS_READ_QUICKLY
+        host_lanes().has_short_tiles
         and problem.maps >= _LEAST_MAPS
         and whole_channels >= _LEAST_CHANNELS
         and problem.images * math.prod(problem.result) >= _LEAST_WINDOWS

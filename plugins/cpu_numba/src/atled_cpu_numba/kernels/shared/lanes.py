@@ -25,6 +25,11 @@ class Lanes(NamedTuple):
     dot_rows: int
     dot_columns: int
 
+    @property
+    def has_short_tiles(self) -> bool:
+        """Whether a tile has so few rows that reading what is multiplied takes as long as multiplying: under AVX2."""
+        return self.rows < 12
+
 
 @functools.cache
 def host_lanes() -> Lanes:
