@@ -1,11 +1,11 @@
 """Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32 and float64.
 
-Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, and groups that Winograd
-suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
-filters of single planes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`,
-rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`;
-everything else to `direct`. Under AVX2 long sums go to `window_panels` first, and strided rows of several vectors to
-`rows`.
+Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, but for most filters of
+volumes, and groups that Winograd suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to
+`winograd` or `depthwise.squares`, filters of single planes and of volumes to `depthwise`, one or two small images to
+`few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides, short sums and wide kernels
+on small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`. Under AVX2 long sums go to
+`window_panels` first, and strided rows of several vectors to `rows`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from atled_cpu_numba.kernels.convolution import (
     window_panels,
 )
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided
+from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided, volumes
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
@@ -63,12 +63,36 @@ def prepare(call: Call) -> Prepared:
     # Winograd takes no groups: one by one they are slices, too.
     suits_winograd = _winograd(task_of(problem)) is not None
     pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
-    if len(problem.axes) > 2 or pieces > 1:
+    in_volumes = _prepare_volumes(task_of(problem), problem) if len(problem.axes) > 2 else None
+    if in_volumes is not None:
+        prepared = in_volumes
+    elif len(problem.axes) > 2 or pieces > 1:
         least_images = few_positions.MOST_IMAGES + 1
         prepared = slices.prepare(problem, _prepare_planar, pieces=pieces, least_images=least_images)
     else:
         prepared = _prepare_planar(problem)
     return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared
+
+
+def _prepare_volumes(task: Task, whole: Problem) -> Prepared | None:
+    """The call over three axes or more as filters of volumes, if it is that."""
+    if task.groups == 1 or task.channels > 1 or (not task.forward and (task.maps > 1 or task.stride != (1, 1))):
+        return None
+    volumes_of = volumes.Problem(
+        task.images,
+        whole.axes[:-2],
+        task.source,
+        task.groups * task.maps,
+        task.maps,
+        task.result,
+        task.kernel,
+        _forward_pad(task),
+        task.stride,
+        task.dilation,
+        turned=not task.forward,
+        dtype=task.dtype,
+    )
+    return volumes.prepare(volumes_of, whole.biases) if volumes.suits(volumes_of) else None
 
 
 def _prepare_planar(problem: Problem) -> Prepared:

@@ -18,7 +18,7 @@ from atled_cpu_numba.kernels.shared.short_windows import Lanes, in_parts
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
 
-class _Filter:
+class Filter:
     """The filter of a plane, which is to be kept in registers, and its rows.
 
     arguments: the first ten of the intrinsics.
@@ -63,40 +63,75 @@ class _Filter:
                     totals[i] = self._plus(lanes, totals[i], k - self.stride * i, values)
         return [self._in_order(lanes, total) for total in totals]
 
-    def strip(self, lanes: Lanes, elements: Callable[[Any], list[Any]], store: Callable[[Any, Any], None]) -> None:
+    def strip(
+        self,
+        lanes: Lanes,
+        elements: Callable[[Any], list[Any]],
+        store: Callable[[Any, Any], None],
+        sums: tuple[Any, Any] | None = None,
+    ) -> None:
         """A vector of all rows of windows, the first of which sees one row outside.
 
         elements: as above.  store(total, line): write a vector of the row of windows that begins at `line`.
+        sums: the place of what the first row's total starts from, in the order of `elements`, and how many elements
+            further the next row's is, to one row beyond the last; None: all start from what is added.
         """
         w, builder = self.w, self.w.builder
-        start = lanes.splat(self._start)
+        added = lanes.splat(self._start)
+
+        def start(at):
+            return added if sums is None else lanes.load(at)
 
         def plus(total, r, values):
             return self._plus(lanes, total, r, values)
 
         def write(total, line):
-            store(self._in_order(lanes, total), line)
+            store(self._in_order(lanes, total) if sums is None else total, line)
 
+        place, step = (self.y, w.number(0)) if sums is None else sums
+        second = w.at(place, step)
         if self.stride == 1:
             values = elements(self.plane)
-            carried = [plus(start, 1, values), plus(start, 0, values), w.at(self.plane, self.width), self.y]
+            carried = [plus(start(place), 1, values), plus(start(second), 0, values)]
+            carried += [w.at(self.plane, self.width), self.y, w.at(second, step)]
             with w.counted(builder.sub(self.height, w.number(1)), carried) as (_, phis, following):
-                upper, lower, row, line = phis
-                values = elements(row)
+                upper, lower, row, line, place = phis
+                values, begun = elements(row), start(place)
                 write(plus(upper, 2, values), line)
-                following += [plus(lower, 1, values), plus(start, 0, values)]
-                following += [w.at(row, self.width), w.at(line, self.columns)]
+                following += [plus(lower, 1, values), plus(begun, 0, values)]
+                following += [w.at(row, self.width), w.at(line, self.columns), w.at(place, step)]
             write(following[0], following[3])
             return
-        with w.counted(builder.sdiv(self.height, w.number(2)), [start, self.plane, self.y]) as (_, phis, following):
-            total, row, line = phis
-            lower = w.at(row, self.width)
+        carried = [start(place), self.plane, self.y, second]
+        with w.counted(builder.sdiv(self.height, w.number(2)), carried) as (_, phis, following):
+            total, row, line, place = phis
+            lower, begun = w.at(row, self.width), start(place)
             total, values = plus(total, 1, elements(row)), elements(lower)
             write(plus(total, 2, values), line)
-            following += [plus(start, 0, values), w.at(lower, self.width), w.at(line, self.columns)]
+            following += [plus(begun, 0, values), w.at(lower, self.width), w.at(line, self.columns), w.at(place, step)]
         with builder.if_then(builder.trunc(self.height, ir.IntType(1))):
-            total, row, line = following
+            total, row, line, _ = following
             write(plus(total, 1, elements(row)), line)
+
+    def elements_of(
+        self, lanes: Lanes, j: Any, left: Any, first: int, cut: Any, *, ahead: Any = None
+    ) -> Callable[[Any], list[Any]]:
+        """A function of a row: its elements for each column of the kernel, under a vector of windows from j on.
+
+        left: by how many elements the row's first window is cut.  first, cut: as `in_parts` has `left` and `right`.
+        ahead: from here to what will be read next, which is asked for; None if the processor foresees that.
+        """
+        w, builder = self.w, self.w.builder
+        begin = builder.sub(builder.mul(j, w.number(self.stride)), left)
+        nothing, end = ir.Constant(lanes.vector, [0.0] * lanes.width), 0 if cut is None else 1
+
+        def elements(row):
+            if ahead is not None and lanes.width == w.width:
+                for part in range(self.stride):
+                    w.prefetch(w.at(row, builder.add(builder.add(begin, w.number(part * w.width)), ahead)))
+            return lanes.elements(3, self.stride, row, begin, first, end, otherwise=nothing)
+
+        return elements
 
     def _plus(self, lanes: Lanes, total: Any, r: int, values: list[Any]) -> Any:
         """The total, and what row `r` of the kernel makes of the elements under its columns."""
@@ -122,21 +157,12 @@ def make_filter(stride: int, count: int, dtype: str) -> Any:
 
     def generate(w, *arguments):
         rows, left, right = arguments[10:]
-        builder, filtered = w.builder, _Filter(w, arguments[:10], stride)
-        ahead = builder.mul(filtered.height, filtered.width)
+        builder, filtered = w.builder, Filter(w, arguments[:10], stride)
+        # Strips are no sequence that the processor would foresee.
+        ahead = None if count else builder.mul(filtered.height, filtered.width)
 
-        def elements_of(lanes, j, first, cut):
-            begin = builder.sub(builder.mul(j, w.number(stride)), left)
-            nothing, end = ir.Constant(lanes.vector, [0.0] * lanes.width), 0 if cut is None else 1
-
-            def elements(row):
-                if not count and lanes.width == w.width:
-                    # The same place in the next plane: strips are no sequence that the processor would foresee.
-                    for part in range(stride):
-                        w.prefetch(w.at(row, builder.add(builder.add(begin, w.number(part * w.width)), ahead)))
-                return lanes.elements(3, stride, row, begin, first, end, otherwise=nothing)
-
-            return elements
+        def elements_of(lanes, j, *cuts):
+            return filtered.elements_of(lanes, j, left, *cuts, ahead=ahead)
 
         def write_strip(lanes, j, *cuts):
             filtered.strip(lanes, elements_of(lanes, j, *cuts), lambda total, line: lanes.store(total, w.at(line, j)))
@@ -166,7 +192,7 @@ def make_narrow_filter(stride: int, width: int, dtype: str, *, masked: bool = Fa
     """
 
     def generate(w, *arguments):
-        builder, filtered, lanes = w.builder, _Filter(w, arguments, stride), Lanes(w, width)
+        builder, filtered, lanes = w.builder, Filter(w, arguments, stride), Lanes(w, width)
         # Of every vector of a row the lanes that are in it.
         seen = [lanes.first(builder.sub(filtered.width, w.number(part * width))) for part in range(stride)]
         written, zeros = lanes.first(filtered.columns), ir.Constant(lanes.vector, [0.0] * width)
