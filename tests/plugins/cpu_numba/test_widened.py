@@ -87,9 +87,18 @@ def test_the_kernel_in_float32_is_what_runs(config):
 LARGE = {
     "softmax": (lambda x: F.softmax(x, axis=-1), (60, 7, 300)),
     "softmax in the middle": (lambda x: F.softmax(x, axis=1), (60, 70, 30)),
+    "softmax of long columns": (lambda x: F.softmax(x, axis=1), (3, 20, 40, 50)),
+    "means of planes": (F.global_average_pooling, (20, 30, 7, 7)),
     "maxima": (lambda x: F.max_pooling(x, (3, 3), stride=(2, 2)), (4, 30, 21, 40)),
     "averages": (lambda x: F.average_pooling(x, (2, 2)), (100, 30, 22)),
     "filters": (lambda x, w, b: F.depthwise_convolution(x, w, b, pad=(1, 1)), (6, 8, 30, 40), (8, 3, 3), (8,)),
+    "filters with strides": (lambda x, w: F.convolution(x, w, stride=(2, 2), group=8), (6, 8, 41, 40), (16, 1, 5, 5)),
+    "filters of volumes": (
+        lambda x, w: F.convolution(x, w, pad=(1, 1, 1), group=8),
+        (3, 8, 5, 12, 20),
+        (8, 1, 3, 3, 3),
+    ),
+    "adjoints": (lambda x, w: F.deconvolution(x, w, stride=(2, 2), group=8), (6, 8, 20, 20), (8, 1, 3, 3)),
     "groups": (lambda x, w: F.convolution(x, w, stride=(2, 2), group=4), (6, 8, 40, 40), (12, 2, 3, 3)),
 }
 
@@ -108,17 +117,45 @@ def test_large_arrays_are_taken_in_chunks_of_units(config, name):
         pool.set_thread_count(before)
 
 
-def test_gradients_of_averages_are_taken_in_chunks():
-    def gradient(config):
-        with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
-            x = nn.Variable.from_numpy_array(array.astype("f" if config == "float" else "e"), need_grad=True)
-            y = F.average_pooling(x, (2, 2))
-            y.forward()
-            y.backward(nn.NdArray.from_numpy_array(gy))
-            return x.g
+GRADIENTS = {
+    "averages": (lambda x: F.average_pooling(x, (2, 2)), (50, 40, 40)),
+    "maxima": (lambda x: F.max_pooling(x, (2, 2)), (4, 50, 40, 40)),
+    "maxima of windows that overlap": (lambda x: F.max_pooling(x, (3, 3), stride=(2, 2)), (4, 50, 21, 21)),
+    "filters": (lambda x, w: F.convolution(x, w, pad=(1, 1), group=8), (6, 8, 30, 40), (8, 1, 3, 3)),
+    "filters with strides": (lambda x, w: F.convolution(x, w, stride=(2, 2), group=8), (6, 8, 41, 40), (8, 1, 5, 5)),
+    "several filters": (lambda x, w: F.convolution(x, w, pad=(2, 2), group=6), (5, 6, 30, 40), (12, 1, 5, 5)),
+    "filters of volumes": (
+        lambda x, w: F.convolution(x, w, pad=(1, 1, 1), group=8),
+        (3, 8, 5, 12, 20),
+        (8, 1, 3, 3, 3),
+    ),
+}
 
-    array, gy = drawn("half", 50, 40, 40), drawn("half", 50, 20, 20, seed=1)
-    np.testing.assert_array_equal(gradient("half"), gradient("float").astype("e"))
+
+@configs
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_taken_in_chunks(config, name):
+    function, *shapes = GRADIENTS[name]
+    arrays = [drawn(config, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+    def gradients(config):
+        dtype = DTYPES.get(config, np.dtype("f"))
+        with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
+            leaves = [nn.Variable.from_numpy_array(array.astype(dtype), need_grad=True) for array in arrays]
+            y = function(*leaves)
+            y.forward()
+            gy = np.random.default_rng(9).integers(-4, 5, y.shape).astype(dtype)
+            y.backward(nn.NdArray.from_numpy_array(gy))
+            return [leaf.g for leaf in leaves]
+
+    before, expected = pool.thread_count(), gradients("float")
+    try:
+        for count in (1, 3):
+            pool.set_thread_count(count)
+            for got, single in zip(gradients(config), expected, strict=True):
+                np.testing.assert_array_equal(got, single.astype(DTYPES[config]))
+    finally:
+        pool.set_thread_count(before)
 
 
 def normalized(config, x, gy, *, then=lambda y: y):

@@ -27,7 +27,7 @@ from atled.plugin import (
     op_spec,
 )
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import spared_casts, widened_units
+from atled_cpu_numba.kernels import narrow_units, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.products import narrow_products, tile_products
@@ -87,7 +87,7 @@ def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
         prepared = prepare_narrow(call)
         if prepared is not None:
             return prepared
-    units = widened_units.units_of(wide(call))
+    units = narrow_units.units_of(wide(call))
     in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
     if in_chunks is not None:
         return in_chunks

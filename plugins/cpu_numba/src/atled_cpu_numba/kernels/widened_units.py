@@ -1,16 +1,16 @@
-"""Calls in half and bf16 of ops whose units, rows or planes or images, do not depend on each other: some at a time.
+"""Calls in half and bf16 of ops whose units, rows or planes or columns, do not depend on each other: some at a time.
 
 Each share widens some units, runs the kernel of float32 on them, and rounds what it made, all in memory of its own that
-stays in the cache. `widened` asks for it where what the casts move takes as long as what the kernel computes.
+stays in the cache. `widened` asks for it where what the casts move takes as long as what the kernel computes; which
+units an op has says `narrow_units`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared, is_narrow
+from atled_cpu_numba.kernels.narrow_units import Piece, Units
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count, undivided
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.store import Kernel
@@ -27,6 +27,7 @@ class Block:
     inner_at: int  # word where its block begins
     inner_words: int
     chunks: int
+    period: int  # chunks, after which their places are those of the first ones, a far step on
     workspace: int
     share_bytes: int  # of the workspace, which begins with the inner block
     inner_workspace: int  # word of the inner block, or NO_WORD
@@ -40,14 +41,17 @@ class Argument:
     """An argument of the inner kernel."""
 
     address: int
-    chunk_bytes: int  # 0: the same for all
+    far_bytes: int
+    chunk_bytes: int  # 0, and a far step of 0: the same for all
+    rows: int  # of a chunk
+    row_bytes: int  # from row to row, where the array is
     word: int  # of the inner block
     cast: int  # range kernel, or 0 where it is taken as it is
     cast_at: int  # word where its block begins
     cast_words: int
     outside: int  # word of that for the array
     inside: int  # and for the floats
-    count: int  # of elements
+    count: int  # of elements in a row
     floats_start: int  # bytes from the share's workspace
     block_start: int
     is_written: int
@@ -65,9 +69,14 @@ def _build() -> Callable[..., int]:
         """Cast all arguments that are read, or all that are written."""
         for number in range(w[Block.arguments]):
             at = Block.table + _ARGUMENT_WORDS * number
-            is_due = w[at + Argument.chunk_bytes] != 0 or chunk == first
+            is_due = w[at + Argument.chunk_bytes] != 0 or w[at + Argument.far_bytes] != 0 or chunk == first
             if is_due and w[at + Argument.cast] != 0 and w[at + Argument.is_written] == written:
-                call3(w[at + Argument.cast], share + w[at + Argument.block_start], 0, w[at + Argument.count])
+                own, count = share + w[at + Argument.block_start], w[at + Argument.count]
+                call3(w[at + Argument.cast], own, 0, count)
+                for _ in range(1, w[at + Argument.rows]):
+                    words(own)[w[at + Argument.outside]] += w[at + Argument.row_bytes]
+                    words(own)[w[at + Argument.inside]] += 4 * count
+                    call3(w[at + Argument.cast], own, 0, count)
 
     @kernel
     def widened_units(block, part, parts):
@@ -80,9 +89,13 @@ def _build() -> Callable[..., int]:
         if w[Block.inner_workspace] >= 0:
             inner[w[Block.inner_workspace]] = share + w[Block.inner_workspace_start]
         for chunk in range(first, after):
+            far = chunk // w[Block.period]
+            near = chunk - far * w[Block.period]
             for number in range(w[Block.arguments]):
                 at = Block.table + _ARGUMENT_WORDS * number
-                place = w[at + Argument.address] + chunk * w[at + Argument.chunk_bytes]
+                place = (
+                    w[at + Argument.address] + far * w[at + Argument.far_bytes] + near * w[at + Argument.chunk_bytes]
+                )
                 if w[at + Argument.cast] != 0:
                     own = words(share + w[at + Argument.block_start])
                     if chunk == first:
@@ -105,67 +118,13 @@ def _build() -> Callable[..., int]:
 WIDENED_UNITS = Kernel("widened_units", _build)
 
 
-class Units(NamedTuple):
-    """total: how many there are.  shared: inputs that are the same for all.  of: the call in float32 of so many."""
-
-    total: int
-    shared: frozenset[int]
-    of: Callable[[int], Call]
-
-
-def units_of(wide: Call) -> Units | None:
-    """The units of a call in float32, None where the casts are best done of whole arrays."""
-    name, attributes = wide.spec.name, wide.attributes
-    first = wide.inputs[0] if wide.inputs else None
-    if first is None or wide.attributes.get("channel_last"):
-        return None
-    shared: frozenset[int] = frozenset()
-    given = attributes
-    if name == "Softmax":
-        axes = attributes["axis"] % first.ndim
-        given = {**attributes, "axis": 1}
-    elif name in ("MaxPooling", "AveragePooling", "AveragePoolingGrad") and first.ndim > len(attributes["kernel"]):
-        axes = first.ndim - len(attributes["kernel"])
-    elif name == "DepthwiseConvolution" or (name == "Convolution" and attributes["group"] > 1):
-        axes, shared = attributes["base_axis"], frozenset(range(1, len(wide.inputs)))
-        given = {**attributes, "base_axis": 1}
-    else:
-        return None
-    if not axes:
-        return None
-
-    def of(count: int) -> Call:
-        inputs = tuple(
-            desc if desc is None or position in shared else _units(desc, axes, count)
-            for position, desc in enumerate(wide.inputs)
-        )
-        outputs = tuple(_units(desc, axes, count) for desc in wide.outputs)
-        return Call(
-            wide.spec,
-            inputs,
-            outputs,
-            given,
-            device_id=wide.device_id,
-            deterministic=wide.deterministic,
-            local_errors=wide.local_errors,
-            wanted=wide.wanted,
-        )
-
-    return Units(math.prod(first.shape[:axes]), shared, of)
-
-
-def _units(desc: ArrayDesc, axes: int, count: int) -> ArrayDesc:
-    return ArrayDesc((count, *desc.shape[axes:]), desc.dtype)
-
-
 def prepare(
     call: Call, units: Units, prepare_wide: Callable[[Call], Prepared], cast: Callable[[ArrayDesc, ArrayDesc], Native]
 ) -> Prepared | None:
     """The call in chunks of its units; None where a chunk would be the whole."""
     descs = [*call.inputs, *call.outputs]
-    elements = sum(desc.size for n, desc in enumerate(descs) if desc is not None and n not in units.shared)
-    wanted = max(1, _CHUNK_ELEMENTS * units.total // max(1, elements))
-    at_once = max((n for n in range(1, min(wanted, units.total) + 1) if units.total % n == 0), default=0)
+    elements = sum(desc.size for n, desc in enumerate(descs) if desc is not None and units.pieces[n] is not None)
+    at_once = _units_at_once(units, elements)
     if at_once in (0, units.total):
         return None
     with undivided():
@@ -178,19 +137,22 @@ def prepare(
     blocks_at = size_of(Block) + _ARGUMENT_WORDS * len(present)
     wides = [*wide.inputs, *wide.outputs]
     for position, desc in present:
-        is_shared, is_written = position in units.shared, position >= len(call.inputs)
+        is_written, other = position >= len(call.inputs), wides[position]
+        piece = units.pieces[position] or Piece(0)
         entry = {
-            "chunk_bytes": 0 if is_shared else desc.nbytes // chunks,
+            "far_bytes": piece.far * desc.dtype.itemsize,
+            "chunk_bytes": at_once * piece.step * desc.dtype.itemsize,
+            "rows": piece.rows,
+            "row_bytes": piece.row * desc.dtype.itemsize,
             "word": native.arguments[position],
             "is_written": int(is_written),
         }
-        other = wides[position]
         if is_narrow(desc.dtype) and other is not None:
             narrow = other.astype(desc.dtype)
             made = cast(other, narrow) if is_written else cast(narrow, other)
             assert made.ranges is not None
             source, target = made.arguments[:2]
-            entry |= {"cast": made.ranges(), "cast_words": len(made.block), "count": other.size}
+            entry |= {"cast": made.ranges(), "cast_words": len(made.block), "count": other.size // piece.rows}
             entry |= {"outside": target if is_written else source, "inside": source if is_written else target}
             entry |= {"cast_at": blocks_at + sum(map(len, blocks)), "block_start": start}
             start += in_lines(8 * len(made.block))
@@ -198,6 +160,8 @@ def prepare(
             start += in_lines(other.nbytes)
             blocks.append(made.block.tolist())
             owners += [made, made.owner]
+        elif piece.rows > 1:
+            return None  # what is not cast would have to be copied
         table += filled(Argument, **entry)
     share_bytes = start + in_lines(inner.workspace)
     parts = fitting_shares(share_count(elements / _ELEMENTS_PER_US, chunks), share_bytes)
@@ -207,6 +171,7 @@ def prepare(
         inner_at=blocks_at,
         inner_words=len(native.block),
         chunks=chunks,
+        period=units.per // at_once,
         share_bytes=share_bytes,
         inner_workspace=native.arguments[len(descs)] if inner.workspace else NO_WORD,
         inner_workspace_start=start,
@@ -219,6 +184,13 @@ def prepare(
         (*(places.get(n, NO_WORD) for n in range(len(descs))), Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
+        errors=native.errors,
         owner=(WIDENED_UNITS, *owners),
         note=f"{inner.note}, {at_once} units at once" if inner.note else f"{at_once} units at once",
     )
+
+
+def _units_at_once(units: Units, elements: int) -> int:
+    """How many units are a chunk: a divisor of those in a row, of about the wanted size; 0 if there is none."""
+    wanted = max(units.least, _CHUNK_ELEMENTS * units.total // max(1, elements))
+    return max((n for n in range(units.least, min(wanted, units.per) + 1) if units.per % n == 0), default=0)
