@@ -61,7 +61,7 @@ def _arcsine_parts(r: Real, x: str) -> tuple[str, str, str]:
     is_far = r.compare("ogt", size, half)
     square = r.select(is_far, r.sub(half, r.mul(half, size)), r.mul(size, size))
     s = r.select(is_far, r.intrinsic("sqrt", square), size)
-    return is_far, s, r.mul(r.polynomial(square, _ARCSINE[r.type]), r.mul(square, s))
+    return is_far, s, r.mul(r.short_polynomial(square, _ARCSINE[r.type]), r.mul(square, s))
 
 
 def _asin(r: Real, x: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from atled.ops.formula_llvm_math import LOG2E, Code, Real, expm1_of, log_edges
 
 # ln 2 in two parts (Cephes, exp.c): 11 digits times the first are exact in float64.
-_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
+LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
 # Adding 1.5 * 2**52 rounds to an integer and leaves it in the low bits. Both ways: processors before AVX-512 have no
 # conversions between float64 and 64-bit integers in vectors.
 ROUNDER = 1.5 * 2.0**52
@@ -30,8 +30,13 @@ EXP2 = (
     *(1.5252733633621122e-05, 0.00015403530449040268, 0.0013333558146546528, 0.0096181291076016),
     *(0.05550410866482172, 0.24022650695910108, 0.6931471805599453),
 )
+# (tanh(r / 2) / r - 1 / 2) / r**2 in r**2 on |r| <= ln(2) / 2, then 1 / 2: error 4e-18 of tanh.
+_TANH_OF_HALF = (
+    *(4.205046360624768e-07, -4.3248554543911355e-06, 4.2713614423287424e-05, -0.0004216269748476073),
+    *(0.004166666666494698, -0.0416666666666656, 0.5),
+)
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 in s**2, where the quotient lies between sqrt(1/2) and sqrt(2): error 3e-18.
-_LOG = (
+LOG_OF_QUOTIENT = (
     *(0.1479591043251655, 0.15314054786864878, 0.18183564145458433, 0.22222198577043184),
     *(0.28571428742344757, 0.3999999999941491, 0.6666666666666734),
 )
@@ -40,13 +45,27 @@ _MIN_NORMAL = 2.0**-1022
 _TANH_END = 20.0  # from where on tanh rounds to 1
 
 
-def _reduce(r: Real, x: str) -> tuple[str, str]:
-    """(k, q) for x = k * ln 2 + r: k an i64, q = exp(r) - 1 to full relative accuracy."""
+def _doublings(r: Real, x: str) -> tuple[str, str]:
+    """(k, r) for x = k * ln 2 + r: k an i64."""
     shifted = r.add(r.mul(x, r.literal(LOG2E)), r.literal(ROUNDER))
     count = r.sub(shifted, r.literal(ROUNDER))
     k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {ROUNDER_BITS}")
-    rest = r.sub(r.sub(x, r.mul(count, r.literal(_LN2_HIGH))), r.mul(count, r.literal(_LN2_LOW)))
-    return k, r.add(r.mul(r.polynomial(rest, _EXP), r.mul(rest, rest)), rest)
+    return k, r.sub(r.sub(x, r.mul(count, r.literal(LN2_HIGH))), r.mul(count, r.literal(LN2_LOW)))
+
+
+def _reduce(r: Real, x: str) -> tuple[str, str]:
+    """(k, q) for x = k * ln 2 + r: k an i64, q = exp(r) - 1 to full relative accuracy."""
+    k, rest = _doublings(r, x)
+    return k, r.add(r.mul(r.short_polynomial(rest, _EXP), r.mul(rest, rest)), rest)
+
+
+def _as_quotient(r: Real, x: str) -> tuple[str, str]:
+    """(k, t) for exp(x) = 2 ** k (1 + t) / (1 - t): k an i64.
+
+    t = tanh(r / 2) takes half the coefficients of exp(r), for where there is a division in any case.
+    """
+    k, rest = _doublings(r, x)
+    return k, r.mul(r.short_polynomial(r.mul(rest, rest), _TANH_OF_HALF), rest)
 
 
 def power_of_two(code: Code, k: str, bias: int = 1023) -> str:
@@ -83,7 +102,7 @@ def _exp2(r: Real, x: str) -> str:
     shifted = r.add(x, r.literal(ROUNDER))
     rest = r.sub(x, r.sub(shifted, r.literal(ROUNDER)))
     k = r.code.let(f"sub i64 {r.code.let(f'bitcast double {shifted} to i64')}, {ROUNDER_BITS}")
-    return _times_power(r, r.mul(r.polynomial(rest, EXP2), rest), k)
+    return _times_power(r, r.mul(r.short_polynomial(rest, EXP2), rest), k)
 
 
 def _expm1(r: Real, x: str) -> str:
@@ -94,18 +113,21 @@ def _expm1(r: Real, x: str) -> str:
 def _sigmoid(r: Real, x: str) -> str:
     # 1 / (1 + exp(-x)) with both terms scaled down, so that exp(-x) stays finite where the result is denormal; beyond
     # the limits the result is 0 or 1.
-    one = r.literal(2.0**-64)
-    return r.div(one, r.add(scaled_exp(r, r.neg(r.clamp(x, -746.0, 60.0)), -64), one))
+    k, t = _as_quotient(r, r.neg(r.clamp(x, -746.0, 60.0)))
+    scale, power = r.literal(2.0**-64), power_of_two(r.code, k, 1023 - 64)
+    above = r.sub(scale, r.mul(scale, t))
+    return r.div(above, r.add(above, r.add(power, r.mul(power, t))))
 
 
 def _tanh(r: Real, x: str) -> str:
-    """e / (e + 2) with e = exp(2 |x|) - 1, which loses no digits near 0."""
+    """(e - 1) / (e + 1) with e = exp(2 |x|), both by 1 - t, which loses no digits near 0."""
     size = r.intrinsic("fabs", x)
     size = r.select(r.compare("ogt", size, r.literal(_TANH_END)), r.literal(_TANH_END), size)
-    k, q = _reduce(r, r.add(size, size))
-    scale = power_of_two(r.code, k)
-    e = r.add(r.mul(scale, q), r.sub(scale, r.literal(1.0)))
-    return r.intrinsic("copysign", r.div(e, r.add(e, r.literal(2.0))), x)
+    k, t = _as_quotient(r, r.add(size, size))
+    power, one = power_of_two(r.code, k), r.literal(1.0)
+    less, more = r.sub(power, one), r.add(power, one)
+    quotient = r.div(r.add(less, r.mul(t, more)), r.add(more, r.mul(t, less)))
+    return r.intrinsic("copysign", quotient, x)
 
 
 def exponent(r: Real, x: str) -> tuple[str, str]:
@@ -126,9 +148,9 @@ def _log_sum(r: Real, t: str, k: str) -> str:
     square = r.mul(s, s)
     half = r.mul(r.mul(t, t), r.literal(0.5))
     # log(1 + t) = t - t**2 / 2 + s (t**2 / 2 + series), in which only t and k ln 2 are large.
-    small = r.mul(s, r.add(half, r.mul(r.polynomial(square, _LOG), square)))
-    small = r.sub(r.add(small, r.mul(k, r.literal(_LN2_LOW))), half)
-    return r.add(r.mul(k, r.literal(_LN2_HIGH)), r.add(t, small))
+    small = r.mul(s, r.add(half, r.mul(r.short_polynomial(square, LOG_OF_QUOTIENT), square)))
+    small = r.sub(r.add(small, r.mul(k, r.literal(LN2_LOW))), half)
+    return r.add(r.mul(k, r.literal(LN2_HIGH)), r.add(t, small))
 
 
 def exponent_of_any(r: Real, x: str) -> tuple[str, str]:

@@ -118,11 +118,16 @@ class Real:
             result = self.add(self.mul(result, x), self.literal(coefficient))
         return result
 
-    def short_polynomial(self, x: str, coefficients: Sequence[float]) -> str:
-        """The same as two of half the degree in x * x: half as long a chain of operations that wait for each other."""
+    def short_polynomial(self, x: str, coefficients: Sequence[float], halvings: int = 1) -> str:
+        """The same as two of half the degree in x * x: half as long a chain of operations that wait for each other.
+
+        halvings: how many times; a quarter as long for 2.
+        """
+        if not halvings:
+            return self.polynomial(x, coefficients)
         square = self.mul(x, x)
         last, before = coefficients[::-1][::2][::-1], coefficients[::-1][1::2][::-1]
-        even, odd = self.polynomial(square, last), self.polynomial(square, before)
+        even, odd = (self.short_polynomial(square, part, halvings - 1) for part in (last, before))
         return self.add(self.mul(odd, x), even)
 
     def clamp(self, x: str, low: float, high: float) -> str:
