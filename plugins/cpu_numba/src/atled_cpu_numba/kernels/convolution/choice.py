@@ -1,11 +1,11 @@
 """Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32 and float64.
 
 Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, but for most filters of
-volumes, and groups that Winograd suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to
-`winograd` or `depthwise.squares`, filters of single planes and of volumes to `depthwise`, one or two small images to
-`few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides, short sums and wide kernels
-on small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`. Under AVX2 long sums go to
-`window_panels` first, and strided rows of several vectors to `rows`.
+volumes, and groups that Winograd suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of
+3 x 3 with stride 1 go to `winograd` or `depthwise.squares`, filters of single planes and of volumes to `depthwise`, one
+or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides, short
+sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`. Under AVX2 long
+sums go to `window_panels` first, and strided rows of several vectors to `rows`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from atled_cpu_numba.kernels.convolution import (
     few_positions,
     map_lanes,
     pointwise,
+    residues,
     rows,
     slices,
     window_panels,
@@ -61,7 +62,7 @@ def prepare(call: Call) -> Prepared:
         return chwn.prepare(call)
     problem = problem_of(call)
     # Winograd takes no groups: one by one they are slices, too.
-    suits_winograd = _winograd(task_of(problem)) is not None
+    suits_winograd = _winograd(task_of(problem)) is not None or _in_residues(task_of(problem))
     pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
     in_volumes = _prepare_volumes(task_of(problem), problem) if len(problem.axes) > 2 else None
     if in_volumes is not None:
@@ -98,6 +99,8 @@ def _prepare_volumes(task: Task, whole: Problem) -> Prepared | None:
 def _prepare_planar(problem: Problem) -> Prepared:
     """The convolution or adjoint over one or two axes."""
     task = task_of(problem)
+    if _in_residues(task) and not problem.direct_for:
+        return residues.prepare(task, problem, _prepare_planar, lambda images: _in_residues(task, images))
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
     if special is not None:
         return special
@@ -180,6 +183,14 @@ def _winograd(task: Task) -> winograd.Problem | None:
         *sizes, _forward_pad(task), *task.weight_strides, turned=not task.forward, dtype=task.dtype
     )
     return problem if winograd.suits(problem) else None
+
+
+def _in_residues(task: Task, images: int | None = None) -> bool:
+    """Whether the task is dilated, and Winograd's without dilation; images: of one residue each, not all of them."""
+    inner = residues.inner_task(task)
+    if inner is None:
+        return False
+    return _winograd(inner if images is None else inner._replace(images=images)) is not None
 
 
 def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
