@@ -1,5 +1,7 @@
 """Calls in half and bf16 by kernels of float32: what they compute, what runs them, what is refused."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -199,20 +201,22 @@ def test_steps_beside_a_normalization_are_computed_on_the_way_in_half_too():
 
 @configs
 @pytest.mark.parametrize(
-    "x, w, attributes",
+    "x, w, function",
     [
-        ((2, 16, 12, 12), (24, 16, 3, 3), {"pad": (1, 1)}),
-        ((1, 64, 7, 7), (64, 64, 3, 3), {"pad": (1, 1)}),
-        ((2, 3, 40, 40), (32, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
-        ((1, 32, 14, 14), (40, 32, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+        ((2, 16, 12, 12), (24, 16, 3, 3), partial(F.convolution, pad=(1, 1))),
+        ((1, 64, 7, 7), (64, 64, 3, 3), partial(F.convolution, pad=(1, 1))),
+        ((2, 3, 40, 40), (32, 3, 7, 7), partial(F.convolution, pad=(3, 3), stride=(2, 2))),
+        ((1, 32, 14, 14), (40, 32, 3, 3), partial(F.convolution, pad=(1, 1), stride=(2, 2))),
+        ((2, 40, 11, 11), (70, 40, 1, 1), F.convolution),
+        ((50, 70), (70, 101), F.affine),
     ],
 )
-def test_a_weight_that_stays_is_packed_once_and_never_stale(config, x, w, attributes):
+def test_a_weight_that_stays_is_packed_once_and_never_stale(config, x, w, function):
     nn.clear_memory_cache()
     images, first, second = drawn(config, *x), drawn(config, *w, seed=1), drawn(config, *w, seed=2)
     with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
         weight = nn.Variable.from_numpy_array(first)
-        y = F.convolution(nn.Variable.from_numpy_array(images), weight, **attributes)
+        y = function(nn.Variable.from_numpy_array(images), weight)
         found = []
         for values in (first, second):
             weight.d = values
@@ -222,7 +226,7 @@ def test_a_weight_that_stays_is_packed_once_and_never_stale(config, x, w, attrib
             # Behind a change the engine waits some runs until it packs again.
             assert values is second or nn.memory_statistics()["caches"]["constants"] == 1
     for number, values in ((0, first), (4, second)):
-        alone = computed(config, lambda x, w: F.convolution(x, w, **attributes), images, values)
+        alone = computed(config, function, images, values)
         for got in found[number : number + 4]:
             np.testing.assert_array_equal(got, alone)
 

@@ -2,7 +2,8 @@
 
 Sums are those of float32: a panel of B is widened where the product would have copied it, its columns of the result are
 rounded where they have just been summed up, and A is widened once for all panels. So no array of float32 is as large as
-B or as the result. A 1 x 1 convolution is the product of its weight by the positions of all images.
+B or as the result, but for a weight, which the engine keeps widened as long as nobody writes it. A 1 x 1 convolution is
+the product of its weight by the positions of all images.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, Pack, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.products.matmul import product_of
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
@@ -24,6 +25,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     launch,
     narrow_dtypes,
     narrow_kernels,
+    native_of,
     optional_words,
     piece_starts,
     share_count,
@@ -63,6 +65,22 @@ class Block:
     result_at: int  # its columns of the result
     starts_at: int  # what the sums start from
     bias_at: int  # the bias widened
+    widened_a: int  # address of A as it would be there for all rows, or 0
+    widened_b: int  # of the panels of B, one behind the other, or 0
+
+
+@layout
+class Widen:
+    """What WIDEN_PANELS reads; lengths in elements."""
+
+    source: int  # address of rows
+    target: int  # of panels of so many columns of them
+    workspace: int  # unused
+    rows: int
+    columns: int
+    row: int  # from row to row
+    width: int  # columns of a panel
+    pitch: int  # from row to row of a panel
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -130,7 +148,7 @@ def _build(dtype: str) -> Callable[..., int]:
         if has_row:
             widen_rows((w[Block.bias], 0, starts_at, 0, 1, n))
         q = words(share)
-        pitch = k + _ROW_SLACK
+        a_at, pitch = share + w[Block.a_at], k + _ROW_SLACK
         widened = -1
         for unit in range(units * part // parts, units * (part + 1) // parts):
             piece_of_a = unit // panels
@@ -138,12 +156,18 @@ def _build(dtype: str) -> Callable[..., int]:
             first = piece_of_a * rows_at_once
             rows = min(rows_at_once, m - first)
             if piece_of_a != widened:
-                a_row = w[Block.a_row]
-                widen_rows((w[Block.a] + 2 * first * a_row, a_row, share + w[Block.a_at], pitch, rows, k))
+                if w[Block.widened_a] != 0:
+                    a_at = w[Block.widened_a] + 4 * first * pitch
+                else:
+                    a_row = w[Block.a_row]
+                    widen_rows((w[Block.a] + 2 * first * a_row, a_row, a_at, pitch, rows, k))
                 fill_starts(w, share, first, rows)
                 widened = piece_of_a
-            count = move_panel(w, panel, k, panel_at, w[Block.b], w[Block.b_row], w[Block.b_image], False)
-            q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = k, rows, count, share + w[Block.a_at], pitch
+            if w[Block.widened_b] != 0:
+                panel_at, count = w[Block.widened_b] + 4 * columns * k * panel, min(columns, n - panel * columns)
+            else:
+                count = move_panel(w, panel, k, panel_at, w[Block.b], w[Block.b_row], w[Block.b_image], False)
+            q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = k, rows, count, a_at, pitch
             q[Rows.b], q[Rows.b_step], q[Rows.b_panel], q[Rows.copy] = panel_at, columns, columns * k, 0
             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = result_at, columns, columns, 1
             q[Rows.s] = starts_at + (4 * columns * panel if has_row else 0)
@@ -157,7 +181,28 @@ def _build(dtype: str) -> Callable[..., int]:
     return narrow_product
 
 
+def _build_panels(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_widen_rows
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    widen_rows = make_widen_rows(dtype, lanes_of("float32").columns)
+
+    @kernel
+    def widen_panels(block, part, parts):
+        w = words(block)
+        columns, width, row, pitch = w[Widen.columns], w[Widen.width], w[Widen.row], w[Widen.pitch]
+        for panel in range((columns + width - 1) // width):
+            source, count = w[Widen.source] + 2 * panel * width, min(width, columns - panel * width)
+            target = w[Widen.target] + 4 * panel * w[Widen.rows] * pitch
+            widen_rows((source, row, target, pitch, w[Widen.rows], count))
+        return 0
+
+    return widen_panels
+
+
 NARROW_PRODUCT = narrow_kernels("narrow_product", _build)
+WIDEN_PANELS = narrow_kernels("widen_panels", _build_panels)
 
 
 class _Product(NamedTuple):
@@ -243,11 +288,24 @@ def _launch(p: _Product, dtype: str) -> Prepared:
         **sizes,
     )
     first, second = (Block.b, Block.a) if p.is_convolution else (Block.a, Block.b)
+    if p.is_convolution:
+        weight = _widened(Block.widened_a, dtype, p.m, p.k, p.a_row, p.k, p.k + _ROW_SLACK)
+    else:
+        weight = _widened(Block.widened_b, dtype, p.k, p.n, p.b_row, lanes.columns, lanes.columns)
     return launch(
         NARROW_PRODUCT[dtype],
         words,
         (first, second, *optional_words(Block.bias, p.biases), Block.y, Block.workspace),
         parts=parts,
         workspace=sizes["share_bytes"] * parts,
+        packs=(weight,),
         note=f"widened in panels of {lanes.columns} columns, {lanes.rows}x{lanes.columns} tiles",
     )
+
+
+def _widened(word: int, dtype: str, rows: int, columns: int, row: int, width: int, pitch: int) -> Pack:
+    """The second input, widened in panels, for a word of the block; sizes as those of Widen."""
+    words = filled(Widen, rows=rows, columns=columns, row=row, width=width, pitch=pitch)
+    native = native_of(WIDEN_PANELS[dtype], words, (Widen.source, Widen.target, Widen.workspace))
+    form = "widened panels", rows, columns, row, width, pitch, dtype
+    return Pack(1, word, form, 4 * -(-columns // width) * rows * pitch, native)
