@@ -94,6 +94,7 @@ LARGE = {
     "maxima": (lambda x: F.max_pooling(x, (3, 3), stride=(2, 2)), (4, 30, 21, 40)),
     "averages": (lambda x: F.average_pooling(x, (2, 2)), (100, 30, 22)),
     "filters": (lambda x, w, b: F.depthwise_convolution(x, w, b, pad=(1, 1)), (6, 8, 30, 40), (8, 3, 3), (8,)),
+    "filters of images": (lambda x, w: F.depthwise_convolution(x, w, pad=(1, 1)), (9, 7, 60, 60), (7, 3, 3)),
     "filters with strides": (lambda x, w: F.convolution(x, w, stride=(2, 2), group=8), (6, 8, 41, 40), (16, 1, 5, 5)),
     "filters of volumes": (
         lambda x, w: F.convolution(x, w, pad=(1, 1, 1), group=8),

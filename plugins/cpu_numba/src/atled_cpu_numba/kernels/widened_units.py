@@ -8,6 +8,7 @@ units an op has says `narrow_units`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared, is_narrow
 from atled_cpu_numba.kernels.narrow_units import Piece, Units
@@ -191,6 +192,9 @@ def prepare(
 
 
 def _units_at_once(units: Units, elements: int) -> int:
-    """How many units are a chunk: a divisor of those in a row, of about the wanted size; 0 if there is none."""
-    wanted = max(units.least, _CHUNK_ELEMENTS * units.total // max(1, elements))
-    return max((n for n in range(units.least, min(wanted, units.per) + 1) if units.per % n == 0), default=0)
+    """How many units are a chunk: a divisor of those in a row, the largest up to the wanted size or the smallest."""
+    per, wanted = units.per, _CHUNK_ELEMENTS * units.total // max(1, elements)
+    for n in chain(range(min(wanted, per), units.least - 1, -1), range(units.least, per + 1)):
+        if per % n == 0:
+            return n
+    return 0
