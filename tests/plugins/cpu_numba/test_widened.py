@@ -90,7 +90,6 @@ LARGE = {
     "softmax": (lambda x: F.softmax(x, axis=-1), (60, 7, 300)),
     "softmax in the middle": (lambda x: F.softmax(x, axis=1), (60, 70, 30)),
     "softmax of long columns": (lambda x: F.softmax(x, axis=1), (3, 20, 40, 50)),
-    "means of planes": (F.global_average_pooling, (20, 30, 7, 7)),
     "maxima": (lambda x: F.max_pooling(x, (3, 3), stride=(2, 2)), (4, 30, 21, 40)),
     "averages": (lambda x: F.average_pooling(x, (2, 2)), (100, 30, 22)),
     "filters": (lambda x, w, b: F.depthwise_convolution(x, w, b, pad=(1, 1)), (6, 8, 30, 40), (8, 3, 3), (8,)),

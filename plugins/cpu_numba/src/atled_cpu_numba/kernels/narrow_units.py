@@ -54,10 +54,8 @@ def units_of(wide: Call) -> Units | None:
         return None
     if name == "Softmax":
         return _softmax(wide, first)
-    if name == "GlobalAveragePooling":
-        return _leading(wide, 2, {})
     if name in ("MaxPooling", "MaxPoolingGrad", "AveragePooling", "AveragePoolingGrad"):
-        return _leading(wide, first.ndim - len(attributes["kernel"]), {})
+        return _leading(wide, first.ndim - len(attributes["kernel"]))
     if name in _FILTERS or name == "ConvolutionWeightGrad":
         return _filters(wide)
     return None
@@ -87,7 +85,7 @@ def _call(wide: Call, shapes: list[tuple[int, ...] | None], given: Mapping[str, 
     )
 
 
-def _leading(wide: Call, axes: int, given: Mapping[str, Any]) -> Units | None:
+def _leading(wide: Call, axes: int) -> Units | None:
     """Units are what the first axes count."""
     if not axes:
         return None
@@ -98,7 +96,7 @@ def _leading(wide: Call, axes: int, given: Mapping[str, Any]) -> Units | None:
     ones = (1,) * (axes - 1)
 
     def of(count: int) -> Call:
-        return _call(wide, [None if desc is None else (*ones, count, *desc.shape[axes:]) for desc in descs], given)
+        return _call(wide, [None if desc is None else (*ones, count, *desc.shape[axes:]) for desc in descs], {})
 
     return Units(total, total, 1, pieces, of)
 
@@ -108,7 +106,7 @@ def _softmax(wide: Call, x: ArrayDesc) -> Units | None:
     axis = wide.attributes["axis"] % x.ndim
     n, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     if inner < _FEWEST_COLUMNS:
-        return _leading(wide, axis, {})
+        return _leading(wide, axis)
     piece = Piece(1, far=n * inner, rows=n, row=inner)
     return Units(
         math.prod(x.shape[:axis]) * inner,
