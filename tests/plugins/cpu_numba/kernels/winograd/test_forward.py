@@ -23,6 +23,19 @@ CASES = [
 ]
 all_cases = pytest.mark.parametrize("x_shape, maps, pad", CASES)
 
+# The same for kernels of 5 x 5.
+WIDE_CASES = [
+    ((3, 16, 14, 14), 16, (2, 2)),
+    ((3, 17, 9, 9), 33, (2, 2)),
+    ((2, 16, 12, 13), 35, (0, 1)),
+    ((1, 20, 16, 15), 16, (4, 3)),
+    ((1, 9, 8, 41), 70, (2, 0)),
+    ((1, 16, 16, 70), 16, (2, 2)),
+]
+sides = pytest.mark.parametrize(
+    "side, x_shape, maps, pad", [(3, *case) for case in CASES] + [(5, *case) for case in WIDE_CASES]
+)
+
 
 def draw(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape, "f")
@@ -30,7 +43,7 @@ def draw(seed, *shape):
 
 def correlate(x, weight, pad):
     x = np.pad(x.astype("d"), [(0, 0), (0, 0), (pad[0], pad[0]), (pad[1], pad[1])])
-    seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    seen = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], (2, 3))
     return np.einsum("nchwrs,kcrs->nkhw", seen, weight.astype("d"), optimize=True)
 
 
@@ -49,30 +62,30 @@ def note(make_call, x_shape, w_shape, pad, **changes):
     return convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
 
 
-@all_cases
+@sides
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_forward(run, make_call, parts, x_shape, maps, pad, with_bias):
-    weight = draw(1, maps, x_shape[1], 3, 3) / np.float32(3 * x_shape[1] ** 0.5)  # y is of scale 1
+def test_forward(run, make_call, parts, side, x_shape, maps, pad, with_bias):
+    weight = draw(1, maps, x_shape[1], side, side) / np.float32(side * x_shape[1] ** 0.5)  # y is of scale 1
     x, bias = draw(0, *x_shape), draw(2, maps) if with_bias else None
     expected = correlate(x, weight, pad)
     if bias is not None:
         expected += bias[:, None, None]
     y = np.full(expected.shape, np.nan, "f")
-    assert note(make_call, x_shape, weight.shape, pad).startswith("winograd 4x4")
+    assert note(make_call, x_shape, weight.shape, pad).startswith(f"winograd {7 - side}x{7 - side}")
     assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry_of(pad)) == 0
     np.testing.assert_allclose(y, expected, atol=5e-5)
 
 
-@all_cases
-def test_gradient_with_respect_to_the_input(run, parts, x_shape, maps, pad):
-    weight = draw(1, maps, x_shape[1], 3, 3) / np.float32(3 * maps**0.5)
-    gy = draw(3, x_shape[0], maps, *(n + 2 * p - 2 for n, p in zip(x_shape[2:], pad, strict=True)))
+@sides
+def test_gradient_with_respect_to_the_input(run, parts, side, x_shape, maps, pad):
+    weight = draw(1, maps, x_shape[1], side, side) / np.float32(side * maps**0.5)
+    gy = draw(3, x_shape[0], maps, *(n + 2 * p - side + 1 for n, p in zip(x_shape[2:], pad, strict=True)))
     gx = np.full(x_shape, np.nan, "f")
     code = run(
         convolution, "ConvolutionDataGrad", [gy, weight], [gx], parts=parts, shape=x_shape[2:], **geometry_of(pad)
     )
     assert code == 0
-    expected = correlate(gy, weight.swapaxes(0, 1)[:, :, ::-1, ::-1], tuple(2 - p for p in pad))
+    expected = correlate(gy, weight.swapaxes(0, 1)[:, :, ::-1, ::-1], tuple(side - 1 - p for p in pad))
     np.testing.assert_allclose(gx, expected, atol=5e-5)
 
 
@@ -88,6 +101,9 @@ def test_gradient_with_respect_to_the_input(run, parts, x_shape, maps, pad):
         ((4, 16, 16, 16), (16, 16, 3, 3), {"dilation": (2, 2)}),
         ((4, 32, 8, 8), (32, 8, 3, 3), {"group": 4}),
         ((4, 16, 8, 8), (16, 16, 3, 1), {}),
+        ((4, 16, 8, 8), (16, 16, 5, 3), {}),
+        ((9, 16, 5, 5), (16, 16, 5, 5), {}),  # 16 results for 9
+        ((4, 16, 16, 16), (16, 16, 5, 5), {"stride": (2, 2)}),
     ],
 )
 def test_the_rest_is_computed_directly(make_call, x_shape, w_shape, changes):
@@ -149,6 +165,21 @@ def test_double(run, x_shape, maps, pad):
     seen = np.lib.stride_tricks.sliding_window_view(seen, (3, 3), (2, 3))
     expected = np.einsum("nchwrs,nkhw->kcrs", seen, gy, optimize=True)
     np.testing.assert_allclose(gw, expected, atol=1e-13 * np.prod(gy.shape[2:]) ** 0.5)
+
+
+@pytest.mark.parametrize(("x_shape", "maps", "pad"), WIDE_CASES)
+def test_double_by_wide_kernels(run, x_shape, maps, pad):
+    x, weight = draw(0, *x_shape).astype("d"), draw(1, maps, x_shape[1], 5, 5).astype("d") / (5 * x_shape[1] ** 0.5)
+    expected = correlate(x, weight, pad)
+    y = np.full(expected.shape, np.nan)
+    assert run(convolution, "Convolution", [x, weight, None], [y], parts=2, **geometry_of(pad)) == 0
+    np.testing.assert_allclose(y, expected, atol=1e-13)
+
+
+def test_a_gradient_of_wide_kernels_whose_result_is_much_larger_is_computed_directly(make_call):
+    gy, weight, gx = (np.zeros(shape, "f") for shape in ((4, 16, 8, 8), (16, 16, 5, 5), (4, 16, 12, 12)))
+    call = make_call("ConvolutionDataGrad", [gy, weight], [gx], shape=(12, 12), **geometry_of((0, 0)))
+    assert convolution.prepare(call).note.startswith("direct")
 
 
 @pytest.mark.parametrize("flag", ["deterministic", "local_errors"])

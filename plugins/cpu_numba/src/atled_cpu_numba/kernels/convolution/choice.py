@@ -102,6 +102,8 @@ def _prepare_planar(problem: Problem) -> Prepared:
     if _in_residues(task) and not problem.direct_for:
         return residues.prepare(task, problem, _prepare_planar, lambda images: _in_residues(task, images))
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
+    if special is None and task.is_5x5:
+        special = _prepare_winograd(task, problem)
     if special is not None:
         return special
     if host_lanes().has_short_tiles and not task.is_pointwise and window_panels.suits(task):
@@ -165,22 +167,34 @@ def _prepare_3x3(task: Task, whole: Problem) -> Prepared | None:
             dtype=task.dtype,
         )
         return squares.prepare(filtered, whole.biases)
+    return _prepare_winograd(task, whole)
+
+
+def _prepare_winograd(task: Task, whole: Problem) -> Prepared | None:
+    """A call of one group as Winograd's, if that is allowed and pays."""
     problem = None if whole.direct_for or task.groups > 1 else _winograd(task)
     return winograd.prepare(problem, whole.weight_size, whole.biases) if problem else None
 
 
 def _forward_pad(task: Task) -> Pair:
-    """The padding of a convolution with 3 x 3 kernels; the adjoint is one, too, with the kernel turned around."""
-    return task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
+    """The padding of a convolution with stride 1; the adjoint is one, too, with the kernel turned around."""
+    if task.forward:
+        return task.pad
+    return task.kernel[0] - 1 - task.pad[0], task.kernel[1] - 1 - task.pad[1]
 
 
 def _winograd(task: Task) -> winograd.Problem | None:
     """One group as Winograd's, if that pays."""
-    if not task.is_3x3:
+    if not task.is_3x3 and not task.is_5x5:
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
     problem = winograd.Problem(
-        *sizes, _forward_pad(task), *task.weight_strides, turned=not task.forward, dtype=task.dtype
+        *sizes,
+        _forward_pad(task),
+        *task.weight_strides,
+        turned=not task.forward,
+        dtype=task.dtype,
+        kernel=task.kernel[0],
     )
     return problem if winograd.suits(problem) else None
 

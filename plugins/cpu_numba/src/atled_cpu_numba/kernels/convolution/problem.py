@@ -69,7 +69,17 @@ class Task(NamedTuple):
     @property
     def is_3x3(self) -> bool:
         """Whether the kernel is 3 x 3, with stride 1 and no dilation."""
-        return (self.kernel, self.stride, self.dilation) == ((3, 3), (1, 1), (1, 1))
+        return self.kernel == (3, 3) and self.has_unit_steps
+
+    @property
+    def is_5x5(self) -> bool:
+        """Whether the kernel is 5 x 5, with stride 1 and no dilation."""
+        return self.kernel == (5, 5) and self.has_unit_steps
+
+    @property
+    def has_unit_steps(self) -> bool:
+        """Whether there is no stride and no dilation."""
+        return (self.stride, self.dilation) == ((1, 1), (1, 1))
 
     @property
     def is_pointwise(self) -> bool:

@@ -1,11 +1,11 @@
-"""numba intrinsics for Winograd's convolution F(4x4, 3x3): its transformations of one tile, a vector of channels wide.
+"""numba intrinsics for Winograd's convolutions: the transformations of one tile, a vector of channels wide.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 Addresses are int64 in bytes, strides and counts are int64 in elements.
 
-With d a tile of 6 x 6 elements and g the kernel, the 4 x 4 results are A' ((G g G') * (B' d B)) A: Lavin and Gray,
-"Fast Algorithms for Convolutional Neural Networks", 2016, section 4.3. The points of interpolation are 0, 1, -1, 2, -2
-and infinity.
+With d a tile of 6 x 6 elements and g the kernel, the results are A' ((G g G') * (B' d B)) A: Lavin and Gray, "Fast
+Algorithms for Convolutional Neural Networks", 2016, section 4.3. The points of interpolation are 0, 1, -1, 2, -2 and
+infinity, for F(4x4, 3x3) and F(2x2, 5x5): so B is the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, 
 _ROWS_AHEAD = 24
 
 SIDE = 6  # of a tile that is read
-STEP = 4  # of the results of a tile
+STEP = 4  # of the results of a tile, for kernels of 3 x 3
 
 
 class _Sums:
@@ -71,6 +71,21 @@ def _weight_line(s: _Sums, a: Any, b: Any, c: Any) -> list[Any]:
     ]
 
 
+def _weight_line_5(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any) -> list[Any]:
+    """G times a column of a kernel of 5 x 5."""
+    even, odd = s.scale(-1 / 6, s.add(s.add(a, c), e)), s.scale(1 / 6, s.add(b, d))
+    even_2 = s.scale_add(2 / 3, e, s.scale_add(1 / 6, c, s.scale(1 / 24, a)))
+    odd_2 = s.scale_add(1 / 3, d, s.scale(1 / 12, b))
+    return [
+        s.scale(1 / 4, a),
+        s.subtract(even, odd),
+        s.add(even, odd),
+        s.add(even_2, odd_2),
+        s.subtract(even_2, odd_2),
+        e,
+    ]
+
+
 def _output_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
     """A' times a column of products."""
     sum_1, difference_1, sum_2, difference_2 = s.add(b, c), s.subtract(b, c), s.add(d, e), s.subtract(d, e)
@@ -80,6 +95,19 @@ def _output_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> li
         s.scale_add(4, sum_2, sum_1),
         s.add(s.scale_add(8, difference_2, difference_1), f),
     ]
+
+
+def _output_line_5(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+    """A' times a column of products, for a kernel of 5 x 5."""
+    difference_1, difference_2 = s.subtract(b, c), s.subtract(d, e)
+    return [
+        s.add(s.add(a, s.add(b, c)), s.add(d, e)),
+        s.add(s.scale_add(2, difference_2, difference_1), f),
+    ]
+
+
+_WEIGHT_LINES = {3: _weight_line, 5: _weight_line_5}
+_OUTPUT_LINES = {3: _output_line, 5: _output_line_5}
 
 
 def _gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any) -> list[Any]:
@@ -125,31 +153,32 @@ def _generate_input_tile(w, source, row, column, target, step):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
-def _generate_weight_tile(w, source, tap, target, step):
-    """G g G' of a vector of maps.
+def _generate_weight_tile(w, source, tap, target, step, kernel=3):
+    """G g G' of a vector of maps, for `kernel` x `kernel` taps.
 
-    source: 9 vectors, `tap` apart, which may be negative.  target: 36 vectors, `step` apart.
+    source: a vector for each tap, `tap` apart, which may be negative.  target: 36 vectors, `step` apart.
     """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(9)]
-    for i, line in enumerate(_both_ways(_Sums(w), _weight_line, [taps[0:3], taps[3:6], taps[6:9]])):
+    taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(kernel * kernel)]
+    square = [taps[kernel * i : kernel * (i + 1)] for i in range(kernel)]
+    for i, line in enumerate(_both_ways(_Sums(w), _WEIGHT_LINES[kernel], square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
-def _generate_output_tile(w, source, step, target, row, column, bias):
-    """A' m A + bias of a vector of maps or images.
+def _generate_output_tile(w, source, step, target, row, column, bias, kernel=3):
+    """A' m A + bias of a vector of maps or images, for kernels of `kernel` x `kernel`.
 
-    source: 36 vectors, `step` apart.  target: 4 rows, `row` apart, of 4 vectors, `column` apart; stores ascend by row,
-    so that rows may overlap.  bias: a vector.
+    source: 36 vectors, `step` apart.  target: 4 rows (of 5 x 5: 2), `row` apart, of as many vectors, `column` apart;
+    stores ascend by row, so that rows may overlap.  bias: a vector.
     """
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
     square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
     increment = w.load(w.pointer(bias))
-    for i, line in enumerate(_both_ways(_Sums(w), _output_line, square)):
+    for i, line in enumerate(_both_ways(_Sums(w), _OUTPUT_LINES[kernel], square)):
         start = w.at(target, builder.mul(row, w.number(i)))
         for j, value in enumerate(line):
             w.store(builder.fadd(value, increment), w.at(start, builder.mul(column, w.number(j))))
@@ -220,8 +249,8 @@ class Tiles(NamedTuple):
 
 
 @functools.cache
-def tiles_of(dtype: str) -> Tiles:
-    """Those of "float32" or "float64"."""
+def tiles_of(dtype: str, kernel: int = 3) -> Tiles:
+    """Those of "float32" or "float64", for kernels of 3 x 3 or 5 x 5; the gradients' are of 3 x 3 alone."""
 
     def intrinsic(name: str, count: int, generate: Callable[..., None]) -> Any:
         return vector_intrinsic(name, count, generate, "See the function that writes it.", dtype)
@@ -229,14 +258,20 @@ def tiles_of(dtype: str) -> Tiles:
     def input_tile(w, source, row, target, step):
         _generate_input_tile(w, source, row, w.number(w.width), target, step)
 
+    def weight_tile(w, source, tap, target, step):
+        _generate_weight_tile(w, source, tap, target, step, kernel)
+
+    def apart_output_tile(w, source, step, target, row, column, bias):
+        _generate_output_tile(w, source, step, target, row, column, bias, kernel)
+
     def output_tile(w, source, step, target, row, bias):
-        _generate_output_tile(w, source, step, target, row, w.number(w.width), bias)
+        apart_output_tile(w, source, step, target, row, w.number(w.width), bias)
 
     return Tiles(
         intrinsic("apart_input_tile", 5, _generate_input_tile),
         intrinsic("input_tile", 4, input_tile),
-        intrinsic("weight_tile", 4, _generate_weight_tile),
-        intrinsic("apart_output_tile", 6, _generate_output_tile),
+        intrinsic("weight_tile", 4, weight_tile),
+        intrinsic("apart_output_tile", 6, apart_output_tile),
         intrinsic("output_tile", 5, output_tile),
         intrinsic("gradient_tile", 4, _generate_gradient_tile),
         intrinsic("weight_gradient_tile", 3, _generate_weight_gradient_tile),

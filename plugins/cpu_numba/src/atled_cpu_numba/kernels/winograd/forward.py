@@ -1,14 +1,14 @@
-"""Convolution with 3 x 3 kernels and stride 1 by Winograd's F(4x4, 3x3): a quarter of the multiplications.
+"""Convolution with stride 1 by Winograd's F(4x4, 3x3) and F(2x2, 5x5): a quarter of the multiplications, or 36 %.
 
-Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are transformed with channels and maps in the
-lanes, see `blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
+Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 or 2 x 2 results are transformed with channels and maps
+in the lanes, see `blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
 
 In float32 the results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5
 instead of 5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Equal inputs give
-equal bits. An error is in proportion to the largest element of its tile, whose 6 x 6 elements may lie
-outside the window of a result: an outlier spoils up to 16 results around, an infinity makes them NaN. Contexts with
-`local_errors=True` or `deterministic=True` have everything computed directly, and so has all work after `ENABLED =
-False` was set.
+equal bits. An error is in proportion to the largest element of its tile, whose 6 x 6 elements may lie outside the
+window of a result: an outlier spoils up to 16 results around (by kernels of 5 x 5: 4), an infinity makes them NaN.
+Contexts with `local_errors=True` or `deterministic=True` have everything computed directly, and so has all work after
+`ENABLED = False` was set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _LEAST_CHANNELS = 8
 _LEAST_MAPS = 16
 _LEAST_PAIRS = 256  # of a channel and a map
 _LEAST_TILES = 12  # below, transforming the weights does
-_MOST_WASTE = 1.8  # results computed per result wanted: tiles reach beyond the borders
+# Multiplications per one of the direct sums: tiles reach beyond the borders.
+_MOST_PRODUCTS = 0.45
 _MOST_TILES_IN_A_ROW = 96
 
 # Of transformed tiles and products at once: most of a level-2 cache; in double, what half as many tiles save there
@@ -74,7 +75,7 @@ class Block:
     maps_shared: int  # 1: shares are made of maps, 0: of rows of tiles
     weight_map: int  # strides of the weight
     weight_channel: int
-    first_tap: int  # 0, or 8 for the gradient, which turns the kernel around
+    first_tap: int  # 0, or the last one for the gradient, which turns the kernel around
     tap_step: int  # 1, or -1
     maps_at_once: int
     weight_size: int  # elements
@@ -94,10 +95,10 @@ class Block:
 
 
 class Problem(NamedTuple):
-    """A convolution with 3 x 3 kernels and stride 1, or the gradient of one, which is another one.
+    """A convolution with 3 x 3 or 5 x 5 kernels and stride 1, or the gradient of one, which is another one.
 
     source, result: height and width.  weight_map, weight_channel: strides of the weight, in elements.
-    turned: whether the kernel is to be turned around.
+    turned: whether the kernel is to be turned around.  kernel: its side.
     """
 
     images: int
@@ -110,11 +111,22 @@ class Problem(NamedTuple):
     weight_channel: int
     turned: bool
     dtype: str = "float32"
+    kernel: int = 3
+
+    @property
+    def step(self) -> int:
+        """Rows and columns of the results of a tile."""
+        return results_of(self.kernel)
 
     @property
     def tiles(self) -> tuple[int, int]:
         """Tiles per image: rows, and in a row."""
-        return -(-self.result[0] // 4), -(-self.result[1] // 4)
+        return -(-self.result[0] // self.step), -(-self.result[1] // self.step)
+
+
+def results_of(kernel: int) -> int:
+    """Rows and columns of the results that a tile of 6 x 6 has for kernels of a side."""
+    return 7 - kernel
 
 
 def excluded_for(call: Call) -> str:
@@ -131,27 +143,32 @@ def told(prepared: Prepared, flag: str) -> Prepared:
 def suits(problem: Problem) -> bool:
     """Whether Winograd is allowed and pays."""
     rows, columns = problem.tiles
-    wanted = problem.result[0] * problem.result[1]
+    # Of a gradient of wide kernels, direct sums multiply the elements that are there, fewer than those of the result.
+    positions = math.prod(problem.result)
+    if problem.turned and problem.kernel > 3:
+        positions = min(positions, math.prod(problem.source))
     return (
         ENABLED
         and problem.channels >= _LEAST_CHANNELS
         and problem.maps >= _LEAST_MAPS
         and problem.channels * problem.maps >= _LEAST_PAIRS
         and problem.images * rows * columns >= _LEAST_TILES
-        and 16 * rows * columns <= _MOST_WASTE * wanted
+        and 36 * rows * columns <= _MOST_PRODUCTS * problem.kernel**2 * positions
         and columns <= _MOST_TILES_IN_A_ROW
         and min(problem.pad) >= 0
         and math.prod(problem.source) >= lanes_of(problem.dtype).vector
     )
 
 
-def _build(dtype: str) -> Callable[..., int]:
+def _build(dtype: str, side: int) -> Callable[..., int]:
+    """The kernel for kernels of `side` x `side`."""
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
     from atled_cpu_numba.kernels.winograd.blocks import make_panel_tile, tiles_of
 
     element, floats = SIZES[dtype], Real(dtype).pointer
-    made = tiles_of(dtype)
+    made, step = tiles_of(dtype, side), results_of(side)
+    beside = side - 1  # rows and columns of a tile beside those of its results
     input_tile, output_tile, store_transposed = made.input, made.output, made.store_transposed
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
@@ -189,8 +206,8 @@ def _build(dtype: str) -> Callable[..., int]:
     def deliver(w, image, first_map, maps, first_row, rows, results):
         """Results of `rows` rows of tiles, a vector of maps wide, to y."""
         height, width = w[Block.result_height], w[Block.result_width]
-        count = min(4 * rows, height - 4 * first_row) * width
-        target = w[Block.y] + element * (((image * w[Block.maps] + first_map) * height + 4 * first_row) * width)
+        count = min(step * rows, height - step * first_row) * width
+        target = w[Block.y] + element * (((image * w[Block.maps] + first_map) * height + step * first_row) * width)
         for p in range((count + vector - 1) // vector):
             here = max(0, min(p * vector, count - vector))
             source = results + element * vector * here
@@ -244,7 +261,7 @@ def _build(dtype: str) -> Callable[..., int]:
         v_panel, m_row = tiles_at_once * vector, w[Block.maps_at_once]
         v_step = v_panel * ((channels + vector - 1) // vector) + vector
         m_step = tiles_at_once * m_row + vector
-        row_length, width = vector * (4 * tiles_in_line + 2), w[Block.result_width]
+        row_length, width = vector * (step * tiles_in_line + beside), w[Block.result_width]
         for b in range(b0, b1):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
             for channel in range(0, channels, vector):
@@ -257,18 +274,18 @@ def _build(dtype: str) -> Callable[..., int]:
                     size = w[Block.height] * w[Block.width]
                     x = w[Block.x] + element * (image * channels + channel) * size
                     q[CollectRows.source], q[CollectRows.known] = x, min(vector, channels - channel)
-                    height, source_width, top = w[Block.height], w[Block.width], 4 * row - w[Block.pad_h]
-                    wanted = 4 * rows + 2
+                    height, source_width, top = w[Block.height], w[Block.width], step * row - w[Block.pad_h]
+                    wanted = step * rows + beside
                     q[CollectRows.height], q[CollectRows.width] = height, source_width
                     q[CollectRows.top], q[CollectRows.lines] = top, wanted
-                    q[CollectRows.left], q[CollectRows.length] = w[Block.pad_w], 4 * tiles_in_line + 2
+                    q[CollectRows.left], q[CollectRows.length] = w[Block.pad_w], step * tiles_in_line + beside
                     q[CollectRows.flat], q[CollectRows.padded] = flat, padded
                     call3(w[Block.collect_rows], inner, 0, 1)
                     for i in range(rows):
-                        at = padded + 4 * element * i * row_length
+                        at = padded + step * element * i * row_length
                         for _ in range(tiles_in_line):
                             input_tile((at, row_length, to, v_step))
-                            at += 4 * element * vector
+                            at += step * element * vector
                             to += element * vector
             tiles = (after - first) * tiles_in_line
             for chunk in range((panels * tile_columns + m_row - 1) // m_row):
@@ -297,7 +314,7 @@ def _build(dtype: str) -> Callable[..., int]:
                         for i in range(rows):
                             # From right to left: what reaches beyond a row is replaced by the beginning of the next.
                             for j in range(tiles_in_line - 1, -1, -1):
-                                to = results + 4 * element * vector * (i * width + j)
+                                to = results + step * element * vector * (i * width + j)
                                 source = at + element * (i * tiles_in_line + j) * m_row
                                 output_tile((source, m_step, to, vector * width, bias_at + element * (k0 + k)))
                         at += element * rows * tiles_in_line * m_row
@@ -308,7 +325,8 @@ def _build(dtype: str) -> Callable[..., int]:
     return winograd
 
 
-WINOGRAD = kernels_by_dtype("winograd", _build)
+WINOGRAD = {3: kernels_by_dtype("winograd", _build, 3), 5: kernels_by_dtype("winograd_5x5", _build, 5)}
+"""By the side of the kernels, then by dtype."""
 
 
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
@@ -333,28 +351,35 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         maps_shared=int(plan.by_maps),
         weight_map=problem.weight_map,
         weight_channel=problem.weight_channel,
-        first_tap=8 if problem.turned else 0,
+        first_tap=problem.kernel**2 - 1 if problem.turned else 0,
         tap_step=-1 if problem.turned else 1,
         maps_at_once=plan.maps_at_once,
         weight_size=weight_size,
         collect_rows=COLLECT_ROWS[problem.dtype].address(),
-        transform=TRANSFORM_WEIGHTS[problem.dtype].address(),
+        transform=TRANSFORM_WEIGHTS[problem.kernel][problem.dtype].address(),
         **starts,
     )
     strides = problem.weight_map, problem.weight_channel
     transformed = weights_transformed(
-        Block.transformed, problem.channels, problem.maps, strides, weight_size, problem.dtype, turned=problem.turned
+        Block.transformed,
+        problem.channels,
+        problem.maps,
+        strides,
+        weight_size,
+        problem.dtype,
+        kernel=problem.kernel,
+        turned=problem.turned,
     )
     biased = optional_words(Block.bias, biases)
     return launch(
-        WINOGRAD[problem.dtype],
+        WINOGRAD[problem.kernel][problem.dtype],
         words,
         (Block.x, Block.weight, *biased, Block.y, Block.workspace),
         parts=parts,
         workspace=starts["shared_bytes"] + starts["share_bytes"] * parts,
         after={0: Block.after},
         packs=(transformed,),
-        note=f"winograd 4x4, {plan.at_once * problem.tiles[1]} tiles at once",
+        note=f"winograd {problem.step}x{problem.step}, {plan.at_once * problem.tiles[1]} tiles at once",
     )
 
 
@@ -402,15 +427,16 @@ def _starts(problem: Problem, plan: _Plan) -> dict[str, int]:
     together = min(plan.at_once, rows)  # rows of tiles in one image
     transformed = 36 * (problem.channels * lanes.columns + lanes.vector) * (plan.width // lanes.columns)
     # The flat copy holds taps first, with a vector on both sides.
-    flat = max(lanes.vector * 3 + 9, (4 * together + 2) * problem.source[1] + lanes.vector)
+    step, beside = problem.step, problem.kernel - 1
+    flat = max(lanes.vector * 3 + problem.kernel**2, (step * together + beside) * problem.source[1] + lanes.vector)
     sizes = {
         "bias_start": plan.width,
         "weights_start": 0 if plan.by_maps else transformed,
         "tiles_start": 36 * (tiles * plan.depth + lanes.vector),
         "products_start": 36 * (tiles * plan.maps_at_once + lanes.vector),
         "flat_start": lanes.vector * flat,
-        "padded_start": lanes.vector * (4 * together + 2) * (4 * columns + 2),
-        "results_start": lanes.vector * ((4 * together + 1) * problem.result[1] + 4 * columns + lanes.vector),
+        "padded_start": lanes.vector * (step * together + beside) * (step * columns + beside),
+        "results_start": lanes.vector * ((step * together + 1) * problem.result[1] + step * columns + lanes.vector),
     }
     starts = piece_starts(BLOCK_BYTES, {name: SIZES[problem.dtype] * size for name, size in sizes.items()})
     return {**starts, "shared_bytes": SIZES[problem.dtype] * transformed if plan.by_maps else 0}
@@ -422,6 +448,8 @@ def _lines_at_once(columns: int, lines: int, tiles: int) -> int:
     most = max(1, min(lines, max(2 * host_lanes().rows, tiles) // columns))
 
     def waste(count: int) -> float:
-        return -(-count * columns // step) * step / (count * columns)
+        whole, rest = divmod(lines, count)
+        taken = whole * -(-count * columns // step) + -(-rest * columns // step)
+        return taken * step / (lines * columns)
 
     return min(range(1, most + 1), key=lambda count: (round(waste(count), 2), -count))

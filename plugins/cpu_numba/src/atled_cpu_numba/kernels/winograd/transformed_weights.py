@@ -29,14 +29,14 @@ class Transform:
     weight_map: int  # strides of the weight
     weight_channel: int
     weight_size: int  # elements
-    first_tap: int  # 0, or 8 for the gradient, which turns the kernel around
+    first_tap: int  # 0, or the last one for the gradient, which turns the kernel around
     tap_step: int  # 1, or -1
 
 
-def taps_bytes(dtype: str) -> int:
-    """Workspace of a share: nine taps in vectors of maps, with a vector of vectors on both sides."""
+def taps_bytes(dtype: str, kernel: int) -> int:
+    """Workspace of a share: the taps in vectors of maps, with a vector of vectors on both sides."""
     vector = lanes_of(dtype).vector
-    return SIZES[dtype] * vector * (3 * vector + 9)
+    return SIZES[dtype] * vector * (3 * vector + kernel * kernel)
 
 
 def transformed_bytes(channels: int, maps: int, dtype: str) -> int:
@@ -45,7 +45,8 @@ def transformed_bytes(channels: int, maps: int, dtype: str) -> int:
     return SIZES[dtype] * 36 * (channels * lanes.columns + lanes.vector) * -(-maps // lanes.columns)
 
 
-def _build(dtype: str) -> Callable[..., int]:
+def _build(dtype: str, side: int) -> Callable[..., int]:
+    """The kernel for weights of `side` x `side` taps."""
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.vectors import make_transpose_block
@@ -53,10 +54,11 @@ def _build(dtype: str) -> Callable[..., int]:
 
     element = SIZES[dtype]
     transpose_block = make_transpose_block(dtype)
-    weight_tile = tiles_of(dtype).weight
+    weight_tile = tiles_of(dtype, side).weight
     lanes = lanes_of(dtype)
     vector, tile_columns = lanes.vector, lanes.columns
-    taps_at_once, share_bytes = min(9, vector), taps_bytes(dtype)
+    count = side * side
+    taps_at_once, share_bytes = min(count, vector), taps_bytes(dtype, side)
 
     @kernel
     def transform_weights(block, part, parts):
@@ -76,11 +78,11 @@ def _build(dtype: str) -> Callable[..., int]:
                 start = first * w[Transform.weight_map] + channel * w[Transform.weight_channel]
                 start = w[Transform.weight] + element * start
                 last = start + element * (known - 1) * w[Transform.weight_map]
-                for tap in range(0, 9, taps_at_once):
+                for tap in range(0, count, taps_at_once):
                     # Vectors may be longer than the taps: at the end of the weight they reach to the left instead.
-                    here = min(tap, 9 - taps_at_once)
+                    here = min(tap, count - taps_at_once)
                     if last + element * (here + vector) > end:
-                        here = 9 - vector
+                        here = count - vector
                     taps, weight_map = start + element * here, w[Transform.weight_map]
                     transpose_block((taps, weight_map, known, taps_at + element * vector * (vector + here), vector))
                 source = taps_at + element * vector * (vector + w[Transform.first_tap])
@@ -91,15 +93,27 @@ def _build(dtype: str) -> Callable[..., int]:
     return transform_weights
 
 
-TRANSFORM_WEIGHTS = kernels_by_dtype("transform_weights", _build)
+TRANSFORM_WEIGHTS = {
+    3: kernels_by_dtype("transform_weights", _build, 3),
+    5: kernels_by_dtype("transform_weights_5x5", _build, 5),
+}
+"""By the side of the kernels, then by dtype."""
 
 
 def weights_transformed(
-    word: int, channels: int, maps: int, strides: tuple[int, int], weight_size: int, dtype: str, *, turned: bool
+    word: int,
+    channels: int,
+    maps: int,
+    strides: tuple[int, int],
+    weight_size: int,
+    dtype: str,
+    *,
+    kernel: int,
+    turned: bool,
 ) -> Pack:
     """All weights transformed, the second input of a convolution, for a word of its block.
 
-    strides: of the weight, from map to map and from channel to channel.
+    strides: of the weight, from map to map and from channel to channel.  kernel: side of the kernels, 3 or 5.
     """
     words = filled(
         Transform,
@@ -108,12 +122,13 @@ def weights_transformed(
         weight_map=strides[0],
         weight_channel=strides[1],
         weight_size=weight_size,
-        first_tap=8 if turned else 0,
+        first_tap=kernel * kernel - 1 if turned else 0,
         tap_step=-1 if turned else 1,
     )
     parts = share_count(channels * maps / _WEIGHTS_PER_US, -(-maps // lanes_of(dtype).columns))
     native: Native = native_of(
-        TRANSFORM_WEIGHTS[dtype], words, (Transform.weight, Transform.target, Transform.taps), parts
+        TRANSFORM_WEIGHTS[kernel][dtype], words, (Transform.weight, Transform.target, Transform.taps), parts
     )
-    form = "winograd", channels, maps, strides, weight_size, turned, dtype
-    return Pack(1, word, form, transformed_bytes(channels, maps, dtype), native, workspace=taps_bytes(dtype) * parts)
+    form = "winograd", kernel, channels, maps, strides, weight_size, turned, dtype
+    workspace = taps_bytes(dtype, kernel) * parts
+    return Pack(1, word, form, transformed_bytes(channels, maps, dtype), native, workspace=workspace)
