@@ -22,7 +22,7 @@ from atled_cpu_numba.kernels.convolution.map_lanes import Problem
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK_SLACK, Pack
-from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     in_lines,
@@ -33,7 +33,10 @@ from atled_cpu_numba.kernels.shared.launch import (
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
-_MOST_WASTE = 1.1  # positions computed per result
+# Positions computed per result. AVX2 loses more by the other ways of windows, with 8 sums at once: rows of 14 or 28
+# results took .9 there.
+_MOST_WASTE, _MOST_WASTE_AVX2 = 1.1, 1.15
+_ROWS_READ_QUICKLY = 12  # of a tile of products, of which AVX2 has half
 _LEAST_MAPS = 4  # rows of the lowest tile
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
@@ -90,10 +93,12 @@ _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.
 def suits(problem: Problem) -> bool:
     """Whether neighbouring windows see neighbouring elements, and vectors fit the rows of the result."""
     width, vector = problem.result[1], lanes_of(problem.dtype).vector
+    is_wide = host_lanes().rows < _ROWS_READ_QUICKLY and problem.taps > 1
+    most_waste = _MOST_WASTE_AVX2 if is_wide else _MOST_WASTE
     return (
         (problem.step, problem.spread) == ((1, 1), (1, 1))
         and width >= vector
-        and -(-width // vector) * vector <= _MOST_WASTE * width
+        and -(-width // vector) * vector <= most_waste * width
         and problem.maps >= _LEAST_MAPS
     )
 
