@@ -19,6 +19,7 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 from atled_cpu_numba.kernels.shared.window_rows import store_whole_numbers
 
 _INT32 = ir.IntType(32)
+_LANE_BYTES = 16  # within which shuffles are quickest
 
 
 def _order(places: Sequence[int]) -> Any:
@@ -71,8 +72,55 @@ def _load_windows(w: Writer, columns: int, top: Any, bottom: Any, mask: Callable
     ]
 
 
-def make_max_block(columns: int, dtype: str, *, places: bool) -> Any:
-    """An intrinsic for the maxima of a vector of windows and, with `places`, their places in the windows, as bytes.
+def _greater(w: Writer, value: Any, best: Any) -> Any:
+    """The greater of each two numbers, `best` where they are equal; a NaN where one of them is."""
+    builder = w.builder
+    # As processors have it in one instruction, which gives `best` where one is a NaN.
+    found = builder.select(builder.fcmp_ordered(">", value, best), value, best)
+    return builder.select(builder.fcmp_unordered("uno", value, value), value, found)
+
+
+def _alternate(w: Writer, halves: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """The even and the odd elements of two vectors, and the order in which both have them.
+
+    Within lanes, where elements move quickly: a lane of the results has elements of both vectors.
+    """
+    lane = _LANE_BYTES // w.size
+    lanes = [range(start, start + lane, 2) for start in range(0, w.width, lane)]
+    even = [half * w.width + i for numbers in lanes for half in (0, 1) for i in numbers]
+    order = sorted(range(w.width), key=lambda number: even[number])
+    left, right = (w.builder.shuffle_vector(*halves, _order([i + odd for i in even])) for odd in (0, 1))
+    return left, right, _order(order)
+
+
+def make_max_alone_block(columns: int, dtype: str) -> Any:
+    """As `make_max_block`, of the maxima alone; `place` is not read."""
+
+    def generate(w, top, bottom, y, place, count):
+        top, bottom, y = w.pointer(top), w.pointer(bottom), w.pointer(y)
+
+        def write(mask):
+            if columns:
+                best, *others = _load_windows(w, columns, top, bottom, mask)
+                for value in others:
+                    best = _greater(w, value, best)
+            else:
+                best = None
+                for row in (top, bottom):
+                    left, right, order = _alternate(w, [_load(w, w.at(row, i * w.width), mask(2, i)) for i in (0, 1)])
+                    found = _greater(w, right, left)
+                    best = found if best is None else _greater(w, found, best)
+                # What is left changes its places, a quarter of what was read.
+                best = w.builder.shuffle_vector(best, best, order)
+            _store(w, best, y, mask(1, 0))
+
+        _whole_or_masked(w, count, write)
+
+    return vector_intrinsic("max_alone_block", 5, generate, "Maxima alone; see make_max_alone_block.", dtype)
+
+
+def make_max_block(columns: int, dtype: str) -> Any:
+    """An intrinsic for the maxima of a vector of windows and their places in the windows, as bytes.
 
     max_block((top, bottom, y, place, count)):
     top, bottom: address of the first window's two rows (bottom: only if columns is 0).
@@ -94,8 +142,7 @@ def make_max_block(columns: int, dtype: str, *, places: bool) -> Any:
                 best = builder.select(wins, value, best)
                 found = builder.select(wins, _order([number] * w.width), found)
             _store(w, best, y, mask(1, 0))
-            if places:
-                store_whole_numbers(w, found, place, 8, mask(1, 0))
+            store_whole_numbers(w, found, place, 8, mask(1, 0))
 
         _whole_or_masked(w, count, write)
 

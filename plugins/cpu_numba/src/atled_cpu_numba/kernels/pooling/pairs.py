@@ -6,7 +6,6 @@ Shares are made of planes, the rows of which follow one another without gaps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
@@ -20,11 +19,12 @@ _BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together;
 
 def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block, make_max_block
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block, make_max_alone_block, make_max_block
     from atled_cpu_numba.kernels.shared.options import kernel
 
     element, vector = SIZES[dtype], lanes_of(dtype).vector
-    make = partial(make_max_block, places=places) if maxima else make_average_block
+    of_maxima = make_max_block if places else make_max_alone_block
+    make = of_maxima if maxima else make_average_block
     in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
 
     @kernel
