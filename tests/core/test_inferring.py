@@ -166,6 +166,32 @@ def test_products_and_depthwise_convolutions_take_normalization_in():
     assert_close(nn.inference(y, x)(images()), forward_of(x, y, images()))
 
 
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_sum_with_a_number_per_channel_is_computed_by_the_product_before_it(with_bias, is_first):
+    x = nn.Variable((2, 3, 8, 8))
+    b, c = (nn.Variable(shape) for shape in ((1, 4, 1, 1), (1, 5)))
+    h = PF.convolution(x, 4, (3, 3), with_bias=with_bias, name="a")
+    h = b + h if is_first else h + b
+    y = PF.affine(F.relu(h), 5, with_bias=with_bias, name="b") + c
+    randomize()
+    b.d, c.d = (np.random.default_rng(3).standard_normal(each.shape) for each in (b, c))
+    infer = nn.inference(y, x)
+    assert_close(infer(images()), forward_of(x, y, images()))
+    assert "Add2" not in [step.name for step in infer.plan.steps]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 6, 1), (1, 4, 6, 1), (2, 4, 1, 1), (1, 1, 1, 1)])
+def test_other_sums_stay(shape):
+    x, b = nn.Variable((2, 3, 8, 8)), nn.Variable(shape)
+    y = PF.convolution(x, 4, (3, 3), name="a") + b
+    randomize()
+    b.d = np.random.default_rng(3).standard_normal(shape)
+    infer = nn.inference(y, x)
+    assert_close(infer(images()), forward_of(x, y, images()))
+    assert "Add2" in [step.name for step in infer.plan.steps]
+
+
 def test_an_output_that_only_shows_another_is_an_array_of_its_own():
     x, y = recorded()
     found, shown = nn.inference([y, F.reshape(y, (-1,))], x)(images(3))

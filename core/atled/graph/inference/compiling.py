@@ -10,6 +10,7 @@ from atled.array_desc import ArrayDesc
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.inference.fixed_graph import FixedGraph, added, fixed_values_of
+from atled.graph.inference.folding import PRODUCTS
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
 
@@ -93,6 +94,12 @@ def _lowered(
     return lower(graph.graph, [compute(graph) for compute in values])
 
 
+def _present(compute: Callable[[FixedGraph], IRValue | None], graph: FixedGraph) -> IRValue:
+    found = compute(graph)
+    assert found is not None, "as when it was compiled"
+    return found
+
+
 def _one_of(compute: Pair, position: int, graph: FixedGraph) -> IRValue:
     found = compute(graph)
     assert found is not None, "as when it was compiled"
@@ -100,7 +107,7 @@ def _one_of(compute: Pair, position: int, graph: FixedGraph) -> IRValue:
 
 
 class _Building:
-    """The nodes of the calls; normalization by running statistics goes into the product before it.
+    """The nodes of the calls; normalization by running statistics and sums with a bias go into the product before them.
 
     graph: of what is computed from inputs.
     imported: by key how a graph of what depends on parameters alone computes what is read of it, in the order of the
@@ -175,6 +182,10 @@ class _Building:
             normalized = self._normalized(number, call)
             if normalized is not None:
                 return [normalized]
+        if call.spec.name == "Add2":
+            found = self._shifted(number, call, *call.operands) or self._shifted(number, call, *call.operands[::-1])
+            if found is not None:
+                return [found]
         return added(self.graph, call, [self._value(each) for each in call.operands])
 
     def _normalized(self, number: int, call: OneCall) -> IRValue | None:
@@ -192,17 +203,41 @@ class _Building:
         self.graph.context = call.context
         return x * found[0] + found[1]
 
-    def _in_product(self, number: int, call: OneCall) -> IRValue | None:
-        """The product before a normalization with that in it; None where there is none, or others read its result."""
-        source = call.operands[0]
+    def _maker(self, source: Operand) -> tuple[OneCall, IRValue] | None:
+        """The call that makes a value for one reader out of an input x and of parameters, and x."""
         if not isinstance(source, tuple) or self._recorded.reads[source] > 1:
             return None
         maker = self._recorded.calls[source[0]]
         if not self._are_fixed.issuperset(maker.operands[1:]):
             return None
         x = self._value(maker.operands[0])
-        if x is None:
+        return None if x is None else (maker, x)
+
+    def _shifted(self, number: int, call: OneCall, source: Operand, shift: Operand) -> IRValue | None:
+        """The product before a sum with that in its bias; None where it is none with one number per channel."""
+        made = self._maker(source)
+        if made is None or source in self._are_fixed or shift not in self._are_fixed:
             return None
+        maker, x = made
+        if maker.spec.name not in PRODUCTS:
+            return None
+        desc, shape = x.desc, self._present(source).shape
+
+        def compute(graph: FixedGraph) -> IRValue | None:
+            return graph.shifted(maker, desc, shape, shift)
+
+        bias = compute(self._fixed)
+        if bias is None:
+            return None
+        weight, bias = self._value(maker.operands[1]), self._import((number, "bias"), bias, partial(_present, compute))
+        return added(self.graph, maker, [x, weight, bias])[0]
+
+    def _in_product(self, number: int, call: OneCall) -> IRValue | None:
+        """The product before a normalization with that in it; None where there is none, or others read its result."""
+        made = self._maker(call.operands[0])
+        if made is None:
+            return None
+        maker, x = made
         desc = x.desc
         found = self._import_pair(number, "product", lambda graph: graph.folded(call, maker, desc))
         return None if found is None else added(self.graph, maker, [x, *found])[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.graph.inference.folding import PRODUCTS, Product, folded, scale_and_shift
+from atled.graph.inference.folding import PRODUCTS, Product, folded, scale_and_shift, shifted
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.inference.sizes import attributes_for
 from atled.graph.nodes.ir import Graph, IRValue
@@ -70,11 +70,17 @@ class FixedGraph:
         found = self.scale_and_shift(call, x.dtype) if maker.spec.name in PRODUCTS else None
         if found is None:
             return None
+        return folded(self.graph, self._product(maker, x), call.attributes["axes"][0], *found)
+
+    def shifted(self, maker: OneCall, x: ArrayDesc, shape: Sequence[int], shift: Operand) -> IRValue | None:
+        """The bias of a product of x, of a shape, that gives what is left to add `shift` to; see `folding`."""
+        return shifted(self.graph, self._product(maker, x), shape, self.present(shift))
+
+    def _product(self, maker: OneCall, x: ArrayDesc) -> Product:
         weight, bias = (*(self.value(operand) for operand in maker.operands[1:]), None)[:2]
         assert weight is not None
         self.graph.context = maker.context
-        product = Product(maker.spec.name, x, weight, bias, maker.attributes)
-        return folded(self.graph, product, call.attributes["axes"][0], *found)
+        return Product(maker.spec.name, x, weight, bias, maker.attributes)
 
 
 def fixed_values_of(recorded: Recorded) -> frozenset[Operand]:

@@ -1,4 +1,7 @@
-"""Normalization by running statistics as what it is: a scale and a shift per channel, those of what is before it."""
+"""Scales and shifts per channel behind a product, in its weight and bias.
+
+Normalization by running statistics is both.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,22 @@ def folded(graph: Graph, product: Product, axis: int, scale: IRValue, shift: IRV
         return None
     own = bias * graph.reshape(scale, bias.shape) + graph.reshape(shift, bias.shape)
     return weight * graph.reshape(scale, shape), own
+
+
+def shifted(graph: Graph, product: Product, shape: Sequence[int], shift: IRValue) -> IRValue | None:
+    """The bias with which a product gives `y + shift`; None where shift is not one number per channel.
+
+    shape: of y.
+    """
+    axes = [axis for axis, size in enumerate(shift.shape, len(shape) - shift.ndim) if size > 1]
+    if shift.ndim > len(shape) or len(axes) != 1 or shift.size != shape[axes[0]]:
+        return None
+    if _CHANNELS[product.op](product, axes[0], shift.size) is None:
+        return None
+    if not _DTYPES.issuperset((product.x.dtype,)) or {product.weight.dtype, shift.dtype} != {product.x.dtype}:
+        return None
+    own = graph.reshape(shift, (shift.size,))
+    return own if product.bias is None else product.bias + graph.reshape(own, product.bias.shape)
 
 
 def _of_convolution(product: Product, axis: int, count: int) -> tuple[int, ...] | None:
