@@ -153,6 +153,32 @@ def _generate_input_tile(w, source, row, column, target, step):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
+def _generate_input_column(w, source, row, target, target_row):
+    """B' times a column of six vectors, of which tiles that overlap have as many as they share.
+
+    source: 6 vectors, `row` apart.  target: 6 vectors, `target_row` apart.
+    """
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    column = [w.load(w.at(source, builder.mul(row, w.number(i)))) for i in range(SIDE)]
+    for i, value in enumerate(_input_line(_Sums(w), *column)):
+        w.store(value, w.at(target, builder.mul(target_row, w.number(i))))
+
+
+def _generate_input_rows(w, source, row, target, step):
+    """B' d B of a vector of channels, of B' d.
+
+    source: 6 rows, `row` apart, of 6 vectors side by side.  target: 36 vectors, `step` apart.
+    """
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    for i in range(SIDE):
+        start = w.at(source, builder.mul(row, w.number(i)))
+        line = [w.load(w.at(start, j * w.width)) for j in range(SIDE)]
+        for j, value in enumerate(_input_line(_Sums(w), *line)):
+            w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
+
+
 def _generate_weight_tile(w, source, tap, target, step, kernel=3):
     """G g G' of a vector of maps, for `kernel` x `kernel` taps.
 
@@ -240,6 +266,8 @@ class Tiles(NamedTuple):
 
     apart_input: Any  # ((source, row, column, target, step))
     input: Any  # ((source, row, target, step)): of rows of vectors side by side
+    input_column: Any  # ((source, row, target, target_row))
+    input_rows: Any  # ((source, row, target, step))
     weight: Any  # ((source, tap, target, step))
     apart_output: Any  # ((source, step, target, row, column, bias))
     output: Any  # ((source, step, target, row, bias)): of rows of vectors side by side
@@ -270,6 +298,8 @@ def tiles_of(dtype: str, kernel: int = 3) -> Tiles:
     return Tiles(
         intrinsic("apart_input_tile", 5, _generate_input_tile),
         intrinsic("input_tile", 4, input_tile),
+        intrinsic("input_column", 4, _generate_input_column),
+        intrinsic("input_rows", 4, _generate_input_rows),
         intrinsic("weight_tile", 4, weight_tile),
         intrinsic("apart_output_tile", 6, apart_output_tile),
         intrinsic("output_tile", 5, output_tile),

@@ -85,6 +85,7 @@ class Block:
     products_start: int
     flat_start: int  # of transposed elements: first taps, then positions of the source
     padded_start: int  # of padded rows of them
+    columns_start: int  # of a row of tiles, transformed by columns
     results_start: int
     shared_bytes: int  # before the workspaces of the shares, for the transformed weights if shares are made of maps
     collect_rows: int  # address of COLLECT_ROWS
@@ -169,7 +170,8 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
     element, floats = SIZES[dtype], Real(dtype).pointer
     made, step = tiles_of(dtype, side), results_of(side)
     beside = side - 1  # rows and columns of a tile beside those of its results
-    input_tile, output_tile, store_transposed = made.input, made.output, made.store_transposed
+    input_column, input_rows = made.input_column, made.input_rows
+    output_tile, store_transposed = made.output, made.store_transposed
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     vectors = tile_columns // vector
@@ -228,6 +230,7 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
         bias_at, u, v = inner + w[Block.bias_start], inner + w[Block.weights_start], inner + w[Block.tiles_start]
         m = inner + w[Block.products_start]
         flat, padded = inner + w[Block.flat_start], inner + w[Block.padded_start]
+        columns = inner + w[Block.columns_start]
         results = inner + w[Block.results_start]
         # A vector more than needed: a power of two apart, all 36 would compete for the same lines of the cache.
         u_step = channels * tile_columns + vector
@@ -282,9 +285,13 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
                     q[CollectRows.flat], q[CollectRows.padded] = flat, padded
                     call3(w[Block.collect_rows], inner, 0, 1)
                     for i in range(rows):
+                        # Neighbours share columns: their first transformation is done once.
                         at = padded + step * element * i * row_length
+                        for j in range(0, row_length, vector):
+                            input_column((at + element * j, row_length, columns + element * j, row_length))
+                        at = columns
                         for _ in range(tiles_in_line):
-                            input_tile((at, row_length, to, v_step))
+                            input_rows((at, row_length, to, v_step))
                             at += step * element * vector
                             to += element * vector
             tiles = (after - first) * tiles_in_line
@@ -436,6 +443,7 @@ def _starts(problem: Problem, plan: _Plan) -> dict[str, int]:
         "products_start": 36 * (tiles * plan.maps_at_once + lanes.vector),
         "flat_start": lanes.vector * flat,
         "padded_start": lanes.vector * (step * together + beside) * (step * columns + beside),
+        "columns_start": lanes.vector * 6 * (step * columns + beside),
         "results_start": lanes.vector * ((step * together + 1) * problem.result[1] + step * columns + lanes.vector),
     }
     starts = piece_starts(BLOCK_BYTES, {name: SIZES[problem.dtype] * size for name, size in sizes.items()})
