@@ -17,8 +17,10 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, 
 _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
 _MASKED_BYTES = 64  # of a vector under AVX-512
-# Few rows of A take panels of B as quickly as they come: so many rows of each are asked for before they are read.
-_FEW_ROWS_AHEAD = 16
+# Few rows of A take panels of B as quickly as they come: so many rows of each are asked for before they are read. Not
+# under AVX2, where a line takes two loads: Zen 3 follows panels by itself, and each request took a load's place (5 % of a
+# product out of the level-2 or level-3 cache, and no less from memory).
+_FEW_ROWS_AHEAD, _UNASKED_BYTES = 16, 32
 
 
 def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
@@ -134,7 +136,7 @@ def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
         places = [w.at(b, builder.mul(b_panel, w.number(p))) for p in range(panels)]
         with w.counted(k, [w.zeros] * (rows * count) + places) as (i, phis, following):
             b_now = [w.opaque(place) for place in phis[-panels:]]
-            for place in b_now:
+            for place in b_now if w.width * w.size != _UNASKED_BYTES else ():
                 for j in range(vectors):
                     w.prefetch(w.at(place, _FEW_ROWS_AHEAD * lanes.columns + j * w.width))
             values = [w.splat(w.load_one(w.at(start, i))) for start in starts]
