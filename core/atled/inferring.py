@@ -120,7 +120,7 @@ class Inference:
                 )
             )
         given = [self._array(number, array) for number, array in enumerate(arrays)]
-        key = tuple((array.shape, array.dtype) for array in given)
+        key = tuple([(array.shape, array.dtype) for array in given])  # a generator takes .2 us more, at each call
         planned = self._plans.get(key)
         if planned is None or planned.epoch != EPOCH.value:
             planned = self._planned(key)

@@ -58,7 +58,10 @@ class _Lane:
             storage.array(desc.shape, desc.dtype)
             for storage, desc in zip(storages, (*runner.given, *runner.results), strict=True)
         ]
-        self.inputs, self.outputs = arrays[: len(runner.given)], arrays[len(runner.given) :]
+        self.inputs = arrays[: len(runner.given)]
+        self.outputs = [
+            array.reshape(shape) for array, shape in zip(arrays[len(runner.given) :], runner.shapes, strict=True)
+        ]
         self._own = storages, [storage.address for storage in storages]
         self.program = FixedProgram(runner.layout, runner.floats)
         self._given: _Given | None = None
@@ -142,7 +145,7 @@ class OnHost(Runner):
         for number, array in zip(self._read, lane.inputs, strict=True):
             array[...] = inputs[number]
         lane.run(given)
-        outputs = [array.reshape(shape).copy() for array, shape in zip(lane.outputs, self._shapes, strict=True)]
+        outputs = [array.copy() for array in lane.outputs]
         if given is not self._known:
             lane.let_go(given)
         self._lanes.append(lane)

@@ -24,13 +24,14 @@ class Runner(ABC):
 
     compiled: its outside arrays are the inputs, the parameters, and what is computed from these alone.
     descs: of the inputs.
+    shapes: of the outputs.
     """
 
     def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
         self.plan = compiled.plan
         self._compiled = compiled
         self._descs = list(descs)
-        self._shapes = compiled.shapes
+        self.shapes = compiled.shapes
         self._values = values
         # What steps count as changed, as normalization in half does, they leave as it is.
         changed = {number - len(self._descs) for number, _, _ in compiled.plan.written}
@@ -79,7 +80,7 @@ class BoundRunner(Runner):
         floats = [value for _, value in plan.floats]
         Binding(plan, [*cells, *last[1]], made, floats).run()
         outputs = []
-        for cell, shape in zip(made, self._shapes, strict=True):
+        for cell, shape in zip(made, self.shapes, strict=True):
             cell.settle()
             assert cell.dtype is not None
             storage = cell.copy_at(HOST, cell.dtype)
