@@ -259,12 +259,13 @@ def _build_rows_by_columns(dtype: str) -> Callable[..., int]:
 
 
 def _build_row_by_rows(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.products.tiles import make_row_sum
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.products.tiles import make_row_strip, make_row_sum
     from atled_cpu_numba.kernels.shared.options import kernel
 
     vector, element = lanes_of(dtype).vector, SIZES[dtype]
     add_rows, add_row = make_row_sum(_ROWS_AT_ONCE, dtype), make_row_sum(1, dtype)
+    strip_2, strip_4, strip_8 = (make_row_strip(vectors, dtype) for vectors in (2, 4, 8))
 
     @kernel
     def row_by_rows(block, part, parts):
@@ -280,17 +281,23 @@ def _build_row_by_rows(dtype: str) -> Callable[..., int]:
             columns = min(n, (first - item * pieces) * vector) - j0
             c = y + element * (item * n + j0)
             s, s_count = bias + element * j0, columns if bias != 0 else 0
-            whole = k - k % _ROWS_AT_ONCE
-            for i in range(0, whole, _ROWS_AT_ONCE):
-                add_rows(
-                    (columns, a + element * (item * k + i), b + element * ((item * k + i) * n + j0), n, c, s, s_count)
-                )
-                s, s_count = c, columns
-            for i in range(whole, k):
-                add_row(
-                    (columns, a + element * (item * k + i), b + element * ((item * k + i) * n + j0), n, c, s, s_count)
-                )
-                s, s_count = c, columns
+            a_item, b_item = a + element * item * k, b + element * (item * k * n + j0)
+            if vector <= columns <= 2 * vector:
+                strip_2((columns, k, a_item, b_item, n, c, s if bias != 0 else 0))
+            elif vector <= columns <= 4 * vector:
+                strip_4((columns, k, a_item, b_item, n, c, s if bias != 0 else 0))
+            elif vector <= columns <= 8 * vector:
+                strip_8((columns, k, a_item, b_item, n, c, s if bias != 0 else 0))
+            else:
+                whole = k - k % _ROWS_AT_ONCE
+                for i in range(0, whole, _ROWS_AT_ONCE):
+                    add_rows((columns, a_item + element * i, b_item + element * i * n, n, c, s, s_count))
+                    s, s_count = c, columns
+                for i in range(whole, k):
+                    add_row((columns, a_item + element * i, b_item + element * i * n, n, c, s, s_count))
+                    s, s_count = c, columns
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], item * n + j0, item * n + j0 + columns)
         return 0
 
     return row_by_rows
@@ -396,7 +403,9 @@ def prepare(call: Call) -> Prepared:
         return launch(ROWS_BY_COLUMNS[dtype], filled(Block, **p._asdict()), arguments, parts=parts, note="dot products")
     if p.m == 1 and p.n > 1 and (p.a_column, p.b_row, p.b_column) == (1, p.n, 1) and p.is_dense:
         parts = share_count(work_us, p.batch * -(-p.n // lanes_of(dtype).vector))
-        return launch(ROW_BY_ROWS[dtype], filled(Block, **p._asdict()), arguments, parts=parts, note="sums of rows")
+        block = filled(Block, **p._asdict())
+        after = {0: Block.after} if carries else None
+        return launch(ROW_BY_ROWS[dtype], block, arguments, parts=parts, after=after, note="sums of rows")
     return _in_tiles(p, dtype, arguments, work_us, carries=carries)
 
 

@@ -18,8 +18,8 @@ _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
 _MASKED_BYTES = 64  # of a vector under AVX-512
 # Few rows of A take panels of B as quickly as they come: so many rows of each are asked for before they are read. Not
-# under AVX2, where a line takes two loads: Zen 3 follows panels by itself, and each request took a load's place (5 % of a
-# product out of the level-2 or level-3 cache, and no less from memory).
+# under AVX2, where a line takes two loads: Zen 3 follows panels by itself, and each request took the place of a load
+# (5 % of a product out of the level-2 or level-3 cache, and no less from memory).
 _FEW_ROWS_AHEAD, _UNASKED_BYTES = 16, 32
 
 
@@ -285,6 +285,39 @@ def make_row_sum(rows: int, dtype: str = "float32") -> Any:
             w.store_masked(total, w.at(c, j), mask)
 
     return vector_intrinsic("row_sum", 7, generate, "One row of a matrix product; see make_row_sum.", dtype)
+
+
+def make_row_strip(vectors: int, dtype: str = "float32") -> Any:
+    """An intrinsic for one short row of a matrix product, in registers while all rows of B are added, in order.
+
+    row_strip((n, k, a, b, b_row, c, s)):
+    a: k contiguous numbers.  b: B[i, j] at b[i * b_row + j].  s: S[j] at s[j], or 0 for zeros.
+    c: C[j] = S[j] + sum of a[i] * B[i, j], j < n. At least one vector of columns, at most `vectors`; the last one
+    overlaps the one before it.
+    """
+
+    def generate(w, n, k, a, b, b_row, c, s):
+        builder = w.builder
+        has_start = builder.icmp_signed("!=", s, w.number(0))
+        # What C holds is read in place of what is not there, and dropped.
+        start = w.pointer(builder.select(has_start, s, c))
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        last = builder.sub(n, w.number(w.width))
+        places = [w.number(0)]
+        for v in range(1, vectors):
+            fits = builder.icmp_signed("<", w.number(v * w.width), last)
+            places.append(builder.select(fits, w.number(v * w.width), last))
+        begins = [builder.select(has_start, w.load(w.at(start, place)), w.zeros) for place in places]
+        starts = [w.at(b, place) for place in places]
+        with w.counted(k, [*begins, w.number(0)]) as (i, phis, following):
+            value = w.splat(w.load_one(w.at(a, i)))
+            for v in range(vectors):
+                following.append(w.multiply_add(value, w.load(w.at(starts[v], phis[-1])), phis[v]))
+            following.append(builder.add(phis[-1], b_row))
+        for v, place in enumerate(places):
+            w.store(following[v], w.at(c, place))
+
+    return vector_intrinsic("row_strip", 7, generate, "One short row of a product; see make_row_strip.", dtype)
 
 
 # Weights that an earlier run packed come from memory, and the processor by itself stops at the end of each page (20 %
