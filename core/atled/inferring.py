@@ -37,9 +37,10 @@ def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequenc
         infer = nn.inference(y, x)
         scores = infer(images)  # an array; images of any batch size
 
-    It stores nothing but the outputs, and puts normalization by running statistics into the convolution or affine
-    before it. Results are those of `forward` but for rounding: up to 1e-5 of the largest element in float32 where the
-    network has no more than some dozens of layers. Several threads may call it at once.
+    It stores nothing but the outputs, and puts normalization by running statistics and sums with a number per channel
+    into the convolution or affine before them. Results are those of `forward` but for rounding: up to 1e-5 of the
+    largest element in float32 where the network has no more than some dozens of layers. Several threads may call it at
+    once.
 
     The graph is taken as it is now; parameters are read as they are at each call. What another thread assigns to one
     meanwhile, or a solver to all, a call sees as a whole or not at all: if need be it runs again, or they wait for it.

@@ -94,7 +94,7 @@ def _lowered(
     return lower(graph.graph, [compute(graph) for compute in values])
 
 
-def _present(compute: Callable[[FixedGraph], IRValue | None], graph: FixedGraph) -> IRValue:
+def _found(compute: Callable[[FixedGraph], IRValue | None], graph: FixedGraph) -> IRValue:
     found = compute(graph)
     assert found is not None, "as when it was compiled"
     return found
@@ -183,9 +183,11 @@ class _Building:
             if normalized is not None:
                 return [normalized]
         if call.spec.name == "Add2":
-            found = self._shifted(number, call, *call.operands) or self._shifted(number, call, *call.operands[::-1])
-            if found is not None:
-                return [found]
+            first, second = call.operands
+            for product, shift in ((first, second), (second, first)):
+                shifted = self._shifted(number, product, shift)
+                if shifted is not None:
+                    return [shifted]
         return added(self.graph, call, [self._value(each) for each in call.operands])
 
     def _normalized(self, number: int, call: OneCall) -> IRValue | None:
@@ -213,7 +215,7 @@ class _Building:
         x = self._value(maker.operands[0])
         return None if x is None else (maker, x)
 
-    def _shifted(self, number: int, call: OneCall, source: Operand, shift: Operand) -> IRValue | None:
+    def _shifted(self, number: int, source: Operand, shift: Operand) -> IRValue | None:
         """The product before a sum with that in its bias; None where it is none with one number per channel."""
         made = self._maker(source)
         if made is None or source in self._are_fixed or shift not in self._are_fixed:
@@ -229,7 +231,7 @@ class _Building:
         bias = compute(self._fixed)
         if bias is None:
             return None
-        weight, bias = self._value(maker.operands[1]), self._import((number, "bias"), bias, partial(_present, compute))
+        weight, bias = self._value(maker.operands[1]), self._import((number, "bias"), bias, partial(_found, compute))
         return added(self.graph, maker, [x, weight, bias])[0]
 
     def _in_product(self, number: int, call: OneCall) -> IRValue | None:
