@@ -36,7 +36,6 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 # Positions computed per result. AVX2 loses more by the other ways of windows, with 8 sums at once: rows of 14 or 28
 # results took .9 there.
 _MOST_WASTE, _MOST_WASTE_AVX2 = 1.1, 1.15
-_ROWS_READ_QUICKLY = 12  # of a tile of products, of which AVX2 has half
 _LEAST_MAPS = 4  # rows of the lowest tile
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
@@ -93,7 +92,7 @@ _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.
 def suits(problem: Problem) -> bool:
     """Whether neighbouring windows see neighbouring elements, and vectors fit the rows of the result."""
     width, vector = problem.result[1], lanes_of(problem.dtype).vector
-    is_wide = host_lanes().rows < _ROWS_READ_QUICKLY and problem.taps > 1
+    is_wide = host_lanes().has_short_tiles and problem.taps > 1
     most_waste = _MOST_WASTE_AVX2 if is_wide else _MOST_WASTE
     return (
         (problem.step, problem.spread) == ((1, 1), (1, 1))

@@ -49,7 +49,6 @@ _BLOCK_BYTES = {"float32": 640 << 10, "float64": 1 << 20}
 # The same beside transformed weights of at most so many bytes under AVX2, with which go smaller level-2 caches: in 512
 # KiB, convolutions of 16 to 32 channels and maps take .95 of their time.
 _NEAR_BLOCK_BYTES, _NEAR_WEIGHTS_BYTES = 232 << 10, 160 << 10
-_ROWS_READ_QUICKLY = 12  # of a tile of products, of which AVX2 has half
 _MAPS_AT_ONCE = 128
 _FLOPS_PER_US = 90e3  # a cautious rate of one core, transformations included, for the number of shares
 
@@ -415,7 +414,7 @@ def _plan(problem: Problem) -> _Plan:
     maps_at_once = min(width, _MAPS_AT_ONCE)
     lines = problem.images * rows
     product_bytes, block_bytes = SIZES[problem.dtype] * 36, _BLOCK_BYTES[problem.dtype]
-    if host_lanes().rows < _ROWS_READ_QUICKLY and product_bytes * depth * width <= _NEAR_WEIGHTS_BYTES:
+    if host_lanes().has_short_tiles and product_bytes * depth * width <= _NEAR_WEIGHTS_BYTES:
         block_bytes = _NEAR_BLOCK_BYTES
     at_once = _lines_at_once(columns, lines, block_bytes // (product_bytes * (depth + maps_at_once)))
     return _Plan(width, depth, at_once, maps_at_once, by_maps=problem.maps > lines * columns)
