@@ -16,6 +16,8 @@ from atled_cpu_numba.kernels.shared.layout import layout
 
 # Of B in panels: where an earlier run packed it, it comes from memory. So many rows are asked for before they are read.
 ROWS_AHEAD = 24
+AVX2_BYTES = 32  # of a vector
+_NEAR_BYTES = 768 << 10  # of A that is multiplied by one panel of B after the other: it is read from a near cache
 FEW_ROWS = 2
 _ONE_ROW_PANELS, _TWO_ROWS_PANELS = 4, 2
 
@@ -87,18 +89,20 @@ def packed_bytes(k: int, n: int, dtype: str = "float32") -> int:
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.products.tiles import make_row_tile
+    from atled_cpu_numba.kernels.products.tiles import make_near_tile, make_row_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
     lanes, element = lanes_of(dtype), SIZES[dtype]
     rows, columns, vector = lanes.rows, lanes.columns, lanes.vector
     vectors = columns // vector
+    has_near = element * vector == AVX2_BYTES  # where it was measured
     third, two_thirds = rows // 3, 2 * rows // 3
     # Lower tiles for the last rows: a full one would waste up to 11 of 12.
     copying = make_row_tile(rows, vectors, dtype, copies=True)
     copying_two_thirds = make_row_tile(two_thirds, vectors, dtype, copies=True)
     copying_third = make_row_tile(third, vectors, dtype, copies=True)
     plain = make_row_tile(rows, vectors, dtype)
+    near = make_near_tile(rows, vectors, dtype)
     plain_two_thirds = make_row_tile(two_thirds, vectors, dtype)
     plain_third = make_row_tile(third, vectors, dtype)
     # For the last columns, all heights.
@@ -116,6 +120,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             b_at = b + element * (j // columns) * b_panel
             b_row = b_step
             left = n - j
+            a_is_near = has_near and (j > 0 or element * m * k <= _NEAR_BYTES)
             first = 0
             # Rows without gaps are one piece: those of the next tile are prefetched, when A is read the first time.
             down = rows * a_row if j == 0 and a_row == k else 0
@@ -153,6 +158,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     plain_slim(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
+                elif a_is_near and i > 0 and rest > two_thirds:
+                    near((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left))
                 elif rest > two_thirds:
                     plain(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)

@@ -21,6 +21,7 @@ _MASKED_BYTES = 64  # of a vector under AVX-512
 # under AVX2, where a line takes two loads: Zen 3 follows panels by itself, and each request took the place of a load
 # (5 % of a product out of the level-2 or level-3 cache, and no less from memory).
 _FEW_ROWS_AHEAD, _UNASKED_BYTES = 16, 32
+_TERMS_AT_ONCE = 2  # of sums, between two steps of a loop: a power of two
 
 
 def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
@@ -104,6 +105,43 @@ def make_row_tile(
             _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
+
+
+def make_near_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
+    """An intrinsic that computes one tile of C as `make_row_tile` does, from a panel of B that is near.
+
+    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n)): as there, but for b: B[i, j] at
+    b[i * `vectors` vectors + j].
+    Nothing of A and B is prefetched: both were read a moment ago, and instructions that find nothing to do take up to a
+    tenth of the time (Zen 3, beside a busy core).
+    """
+    width = vectors * lanes_of(dtype).vector
+
+    def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        starts = _row_starts(w, a, a_row, m, rows)
+        for r in range(rows):
+            for j in range(0, width, _LINE_BYTES // w.size):
+                w.prefetch(w.at(w.at(c, builder.mul(c_row, w.number(r))), j))
+
+        def with_terms(carried, count):
+            sums, at, b_now = carried[:-2], carried[-2], w.opaque(carried[-1])
+            for term in range(count):
+                b_vectors = [w.load(w.at(b_now, term * width + j * w.width)) for j in range(vectors)]
+                values = [w.splat(w.load_one(w.at(start, at))) for start in starts]
+                sums = [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
+                at = builder.add(at, a_column)
+            return [*sums, at, w.at(b_now, count * width)]
+
+        carried = [w.zeros] * (rows * vectors) + [w.number(0), b]
+        with w.counted(builder.and_(k, w.number(_TERMS_AT_ONCE - 1)), carried) as (_, phis, following):
+            following += with_terms(phis, 1)
+        with w.counted(builder.sdiv(k, w.number(_TERMS_AT_ONCE)), following) as (_, phis, sums):
+            sums += with_terms(phis, _TERMS_AT_ONCE)
+        _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n)
+
+    return vector_intrinsic("near_tile", 11, generate, "One tile of a matrix product; see make_near_tile.", dtype)
 
 
 def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks: list[Any]) -> None:
