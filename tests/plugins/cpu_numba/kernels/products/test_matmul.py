@@ -97,6 +97,19 @@ def test_large_matrices_are_taken_in_blocks(run, parts, monkeypatch, m, k, n, tr
     close(y, a2.astype("d") @ b2, np.abs(a2) @ np.abs(b2) + 1)
 
 
+@pytest.mark.parametrize("m, k, n", [(205, 70, 33), (200, 600, 100), (7, 520, 64), (40, 16, 70)])
+@pytest.mark.parametrize("transpose_a", [True, False])
+def test_both_matrices_are_packed_where_rows_lie_far_apart(run, parts, monkeypatch, m, k, n, transpose_a):
+    monkeypatch.setattr(matmul_plan, "_is_far", lambda p, dtype: p.b_column == 1)
+    monkeypatch.setattr(matmul_plan, "_FAR_COLUMN_STEP", 48)
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((2, k, m) if transpose_a else (2, m, k), "f"), rng.standard_normal((2, k, n), "f")
+    y = np.full((2, m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=False) == 0
+    a2 = a.swapaxes(1, 2) if transpose_a else a
+    close(y, a2.astype("d") @ b, np.abs(a2) @ np.abs(b) + 1)
+
+
 @pytest.mark.parametrize("m, n", [(12, 32), (50, 96), (7, 64), (120, 33)])
 @pytest.mark.parametrize("transpose_a", [True, False])
 def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
@@ -131,6 +144,25 @@ def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m
     a = np.empty((k, m) if transpose_a else (m, k), "f")
     b = np.empty((n, k) if transpose_b else (k, n), "f")
     call = make_call("BatchMatmul", [a, b], [np.empty((m, n), "f")], transpose_a=transpose_a, transpose_b=transpose_b)
+    assert matmul.prepare(call).note == note
+
+
+@pytest.mark.parametrize(
+    "m, k, n, transpose_a, dtype, note",
+    [
+        (1024, 1024, 1024, False, "float32", "a packed, b packed, 6x16 tiles"),
+        (512, 128, 1024, True, "float32", "a transposed, b packed, 6x16 tiles"),
+        (512, 512, 512, False, "float32", "a in place, b in place, 6x16 tiles"),
+        (1024, 64, 2048, False, "float32", "a in place, b in place, 6x16 tiles"),
+        (1024, 1024, 1024, False, "float64", "a in place, b in place, 6x8 tiles"),
+    ],
+)
+def test_large_matrices_are_packed_under_avx2(make_call, monkeypatch, m, k, n, transpose_a, dtype, note):
+    vector = 32 // np.dtype(dtype).itemsize
+    lanes = Lanes(vector=vector, rows=6, columns=2 * vector, dot_rows=3, dot_columns=3)
+    monkeypatch.setattr(matmul_plan, "lanes_of", lambda _: lanes)
+    a, b = np.empty((k, m) if transpose_a else (m, k), dtype), np.empty((k, n), dtype)
+    call = make_call("BatchMatmul", [a, b], [np.empty((m, n), dtype)], transpose_a=transpose_a, transpose_b=False)
     assert matmul.prepare(call).note == note
 
 

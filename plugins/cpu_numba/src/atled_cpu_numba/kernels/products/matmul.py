@@ -4,7 +4,8 @@ A product takes one of these ways:
 
 ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
          stored by columns.
-TRANSPOSED_ROWS  The same with A transposed, if it is large and stored by columns.
+PACKED_ROWS  A is copied block by block to rows that are no power of two apart, transposed if it is stored by columns,
+         for large matrices. B as before, or packed if its rows lie far apart.
 ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
          stored by columns, else it is packed.
 NARROW  A is read in place by rows, for few columns of B.
@@ -22,8 +23,9 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.products.matmul_plan import (
     ACROSS,
+    LINE_BYTES,
     NARROW,
-    TRANSPOSED_ROWS,
+    PACKED_ROWS,
     Product,
     plan_product,
     unit_sizes,
@@ -81,7 +83,8 @@ class Block:
     k_step: int  # how much of A and B is packed at a time
     row_step: int
     column_step: int
-    way: int  # one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
+    way: int  # one of ROWS, PACKED_ROWS, ACROSS, NARROW
+    packs_b: int  # by rows: whether B is packed first, rather than copied panel by panel
     panels: int  # address of B as PACK_STEPS packs it, or 0
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int  # its block
@@ -92,7 +95,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     lanes, element, floats = lanes_of(dtype), SIZES[dtype], Real(dtype).pointer
-    vector, columns_at_once = lanes.vector, lanes.columns
+    vector, columns_at_once, line = lanes.vector, lanes.columns, LINE_BYTES // element
     block_bytes = 8 * BLOCK_WORDS
 
     @kernel
@@ -167,18 +170,17 @@ def _build(dtype: str) -> Callable[..., int]:
                     q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c, y_row, s, 0
                     call3(multiply, inner, 0, 1)
                 else:
-                    # A transposed has rows of whole vectors, which is how they are written.
-                    padded_k = (kc + vector - 1) // vector * vector
+                    padded_k = (kc // line + 1 | 1) * line  # as `matmul_plan.padded_row`
                     for column_part in range((j1 - j0 + column_step - 1) // column_step):
                         j = j0 + column_part * column_step
                         columns = min(column_step, j1 - j)
                         packed_b = first_packed + (
-                            element * row_step * padded_k + element * PACK_SLACK if way == TRANSPOSED_ROWS else 0
+                            element * row_step * padded_k + element * PACK_SLACK if way == PACKED_ROWS else 0
                         )
                         if w[Block.panels] != 0:
                             padded = (n + columns_at_once - 1) // columns_at_once * columns_at_once
                             packed_b = w[Block.panels] + element * (k0 * padded + j * kc)
-                        elif b_column != 1:
+                        elif w[Block.packs_b] != 0:
                             q[Pack.source], q[Pack.row], q[Pack.column] = (
                                 b_item + element * j * b_column,
                                 b_column,
@@ -191,7 +193,7 @@ def _build(dtype: str) -> Callable[..., int]:
                             i = i0 + row_part * row_step
                             rows = min(row_step, i1 - i)
                             a_at, a_step, a_next = a_item + element * i * a_row, a_row, a_column
-                            if way == TRANSPOSED_ROWS:
+                            if way == PACKED_ROWS:
                                 q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_column, a_row
                                 q[Pack.rows], q[Pack.k] = kc, rows
                                 q[Pack.target], q[Pack.width] = first_packed, padded_k
@@ -199,7 +201,8 @@ def _build(dtype: str) -> Callable[..., int]:
                                 a_at, a_step, a_next = first_packed, padded_k, 1
                             c = y_item + element * (i * y_row + j)
                             q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
-                            if b_column == 1 and w[Block.panels] == 0:
+                            in_panels = w[Block.packs_b] != 0 or w[Block.panels] != 0
+                            if not in_panels:
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = (
                                     b_item + element * j,
                                     b_row,
@@ -210,7 +213,7 @@ def _build(dtype: str) -> Callable[..., int]:
                                 panel = columns_at_once * kc
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, columns_at_once, panel
                                 q[Rows.copy] = 0
-                            ahead = ROWS_AHEAD * columns_at_once if w[Block.panels] != 0 else columns_at_once
+                            ahead = ROWS_AHEAD * columns_at_once if in_panels else columns_at_once
                             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
@@ -426,6 +429,7 @@ def _in_tiles(p: Product, dtype: str, arguments: tuple[int, ...], work_us: float
         row_step=plan.row_step,
         column_step=plan.column_step,
         way=plan.way,
+        packs_b=plan.packs_b,
         **p._asdict(),
     )
     packs = []

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from atled_cpu_numba.kernels.products.panels import MULTIPLY_NARROW, NARROW_ROWS, PACK_SLACK
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, MULTIPLY_STREAM, packed_bytes
+from atled_cpu_numba.kernels.products.row_products import (
+    AVX2_BYTES,
+    MULTIPLY_ACROSS,
+    MULTIPLY_ROWS,
+    MULTIPLY_STREAM,
+    packed_bytes,
+)
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.store import Kernel
 
 # The ways: see `matmul`.
-ROWS, TRANSPOSED_ROWS, ACROSS, NARROW = 0, 1, 2, 3
+ROWS, PACKED_ROWS, ACROSS, NARROW = 0, 1, 2, 3
+
+LINE_BYTES = 64  # of the caches
 
 # Measured on Zen 5, with 1 MiB of level-2 cache.
 _K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
@@ -27,6 +35,13 @@ _SHORTEST_K = 10  # so much that y is written row by row, or rows far apart evic
 _STRIDED_ELEMENTS = 1 << 18  # of A stored by columns: they stay in the level-2 cache, where rows need not be contiguous
 _STRIDED_COLUMNS = 128  # of B: transposing A would take longer than reading it in place for each panel
 _ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
+
+# Measured on Zen 3, with 512 KiB of level-2 cache. Rows of B about as long as a page of memory: a panel in place is in
+# as many pages as it has rows. Below these sizes packing takes as long as it spares.
+_FAR_COLUMNS = 768  # of B
+_FAR_ELEMENTS = 1 << 18  # of A, stored by rows
+_FAR_STRIDED_ELEMENTS = 1 << 16  # of A, stored by columns
+_FAR_COLUMN_STEP = 1024  # of B, packed at a time: so often is A packed
 
 
 class Product(NamedTuple):
@@ -74,6 +89,7 @@ class Plan(NamedTuple):
     least_columns: int
     packed_bytes: int
     note: str
+    packs_b: bool = False
 
 
 def plan_product(p: Product, dtype: str = "float32") -> Plan:
@@ -111,7 +127,8 @@ def _across_plan(p: Product, dtype: str) -> Plan:
 def _rows_plan(p: Product, dtype: str) -> Plan:
     lanes = lanes_of(dtype)
     strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
-    a_in_place, b_in_place = p.a_column == 1 or strided_is_fine, p.b_column == 1
+    is_far = _is_far(p, dtype)
+    a_in_place, b_in_place = (p.a_column == 1 or strided_is_fine) and not is_far, p.b_column == 1 and not is_far
     most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
     k_step = even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
     if p.k <= _SHORTEST_K and b_in_place:
@@ -120,16 +137,31 @@ def _rows_plan(p: Product, dtype: str) -> Plan:
         row_step = max(1, p.m)
     else:
         row_step = min(_PACKED_ROWS, round_up(p.m, lanes.vector))
-    column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, round_up(p.n, lanes.columns))
-    packed = 0 if a_in_place else SIZES[dtype] * (row_step * k_step + PACK_SLACK)
+    if b_in_place:
+        column_step = max(1, p.n)
+    elif is_far:
+        column_step = even_step(p.n, _FAR_COLUMN_STEP, lanes.columns)
+    else:
+        column_step = min(_PACKED_COLUMNS, round_up(p.n, lanes.columns))
+    packed = 0 if a_in_place else SIZES[dtype] * (row_step * padded_row(k_step, dtype) + PACK_SLACK)
     packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step, dtype)
-    way = ROWS if a_in_place else TRANSPOSED_ROWS
-    note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}"
+    way = ROWS if a_in_place else PACKED_ROWS
+    a_packed = "packed" if p.a_column == 1 else "transposed"
+    note = f"a {'in place' if a_in_place else a_packed}, b {'in place' if b_in_place else 'packed'}"
     note += f", {lanes.rows}x{lanes.columns} tiles"
     multiply = MULTIPLY_ROWS[dtype]
     if b_in_place and p.k <= _SHORT_K and SIZES[dtype] * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
         note, multiply = note + " written past the caches", MULTIPLY_STREAM[dtype]
-    return Plan(way, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
+    least = 4 * lanes.rows, 2 * lanes.columns
+    return Plan(way, multiply, k_step, row_step, column_step, *least, packed, note, packs_b=not b_in_place)
+
+
+def _is_far(p: Product, dtype: str) -> bool:
+    """Whether B's rows are far apart and A is large, so that both are packed: where it was measured."""
+    if dtype != "float32" or SIZES[dtype] * lanes_of(dtype).vector != AVX2_BYTES or p.b_column != 1:
+        return False
+    least = _FAR_ELEMENTS if p.a_column == 1 else _FAR_STRIDED_ELEMENTS
+    return p.n >= _FAR_COLUMNS and p.k > _SHORT_K and p.m * p.k >= least
 
 
 def unit_sizes(p: Product, plan: Plan, parts: int) -> tuple[int, int]:
@@ -145,6 +177,12 @@ def unit_sizes(p: Product, plan: Plan, parts: int) -> tuple[int, int]:
         else:
             break
     return rows, columns
+
+
+def padded_row(k: int, dtype: str) -> int:
+    """Elements from row to row of A packed for sums of k: an odd number of lines, so that rows use all of a cache."""
+    line = LINE_BYTES // SIZES[dtype]
+    return (k // line + 1 | 1) * line
 
 
 def even_step(size: int, most: int, multiple: int) -> int:
