@@ -127,7 +127,8 @@ def _prepare_planar(problem: Problem) -> Prepared:
         if task.forward and host_lanes().has_short_tiles:
             # Of few registers, tiles of whole vectors multiply more for each element that they read.
             by_phases = _in_phases(task)
-            if rows.suits(by_phases) and task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector:
+            is_long = task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector
+            if is_long and rows.suits(by_phases, is_strided=True):
                 return rows.prepare(by_phases, problem.weight_size, problem.biases)
         return map_lanes.prepare(lanes, problem.weight_size, problem.biases)
     if task.is_pointwise and task.channels >= pointwise.LEAST_CHANNELS:
