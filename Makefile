@@ -214,6 +214,7 @@ format: $(VENV)/.ready-dev
 # Checked in, and kept true by the tests.
 generated: $(VENV)/.ready-test
 	@$(RUN) tools/kernel_texts.py
+	@$(RUN) -m atled.generators.families
 	@$(RUN) -m atled.generators.stubs
 	@$(RUN) -m atled manifest cpu-numba sim cuda-cupy cudnn opencl torch
 	@$(RUN) tools/extras.py

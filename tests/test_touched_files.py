@@ -354,7 +354,8 @@ def changed(names: Sequence[str], folder: Path, edited: Iterable[str]) -> list[s
     for path in itertools.chain(*((folder / name).rglob("*.*") for name in ("core", "docs", "examples", "plugins"))):
         place = path.relative_to(folder).as_posix()
         is_new = not (ROOT / place).exists() and has_one(names, path.name)
-        if is_new or (path.suffix in (".md", ".json", ".pyi") and about(names, path) != about(names, ROOT / place)):
+        is_written = path.suffix in (".md", ".json", ".pyi") or place == f"{OPS}/families.py"
+        if is_new or (is_written and about(names, path) != about(names, ROOT / place)):
             found.append(place)
     return [place for place in found if place not in edited]
 

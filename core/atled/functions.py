@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,6 @@ from atled.calling import composites as _composites
 from atled.calling import function_text as _text
 from atled.errors import did_you_mean, four_parts
 from atled.ops.spec import FUNCTIONS as _FUNCTIONS
-
-importlib.import_module("atled.ops")  # fills the table of op specs
 
 
 def function_api(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,10 +25,13 @@ def __getattr__(name: str) -> Any:
         composite = globals()[name] = getattr(_composites, name)
         composite.__module__ = __name__  # where users find it, as for the others
         return composite
+    if name.startswith("__"):
+        raise AttributeError(name)
     spec = _FUNCTIONS.get(name)
     if spec is None:
-        if name.startswith("__"):
-            raise AttributeError(name)
+        _FUNCTIONS.import_all()  # an op that was just written into a family is there before `make generated` knows it
+        spec = _FUNCTIONS.get(name)
+    if spec is None:
         raise AttributeError(
             four_parts(
                 f"atled.functions.{name}",

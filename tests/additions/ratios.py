@@ -5,6 +5,7 @@ from __future__ import annotations
 from atled.ops.elementwise import Row, away, define
 
 define(
+    __name__,
     "activation",
     (
         Row(

@@ -21,8 +21,6 @@ _RANDOM_STATE = ArrayDesc((2,), "int64")
 
 def catalogue() -> list[OpSpec]:
     """The op specs of the library by name; not what follows from them: gradients of formulas, numbers in formulas."""
-    import atled.ops  # noqa: F401  # fills the table of op specs; here, for it takes 50 ms
-
     found = [
         spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient | Numbered) and spec.is_library
     ]
@@ -32,8 +30,6 @@ def catalogue() -> list[OpSpec]:
 @functools.cache
 def all_specs() -> tuple[OpSpec, ...]:
     """Every op spec there is, and the first gradients of the elementwise ones; sorted by name."""
-    import atled.ops  # noqa: F401  # as above
-
     specs = {name: spec for name, spec in SPECS.items() if not (spec.removed or isinstance(spec, Numbered))}
     for spec in list(specs.values()):
         if isinstance(spec, Elementwise) and not spec.no_gradient and "Grad" not in spec.name:

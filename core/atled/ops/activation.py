@@ -7,6 +7,7 @@ from atled.ops.elementwise import Row, away, define
 _OFF_ZERO = {"x": away(0.0)}
 
 define(
+    __name__,
     "activation",
     (
         Row("Sigmoid", "sigmoid", "sigmoid(x)", {"x": "gy * y * (1 - y)"}, doc="Logistic function, 1 / (1 + exp(-x))."),

@@ -8,6 +8,7 @@ _POSITIVE = within(0.3, 2.0)
 _OFF_ZERO = away(0.0)
 
 define(
+    __name__,
     "arithmetic",
     (
         Row(

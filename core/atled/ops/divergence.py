@@ -21,6 +21,7 @@ _PROBABILITY = within(0.1, 1.0)
 
 # 1e-8 keeps the logarithm of a probability of 0 finite.
 define(
+    __name__,
     "loss",
     (
         Row(

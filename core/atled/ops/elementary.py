@@ -10,6 +10,7 @@ _OFF_WHOLE = {"x": away(-2.0, -1.0, 0.0, 1.0, 2.0)}
 _OFF_HALVES = {"x": away(-1.5, -0.5, 0.5, 1.5)}
 
 define(
+    __name__,
     "math",
     (
         Row("Exp", "exp", "exp(x)", {"x": "gy * y"}, doc="Exponential function."),

@@ -170,16 +170,19 @@ class Row:
         self.truths = truths
 
 
-def define(category: str, rows: Sequence[Row]) -> None:
-    """Register one op spec per row."""
+def define(module: str, category: str, rows: Sequence[Row]) -> None:
+    """Register one op spec per row of a family.
+
+    module: the family's `__name__`.
+    """
     for row in rows:
-        register(Elementwise(row, category))
+        register(Elementwise(row, category, module=module))
 
 
 class Elementwise(ProgramOp, abstract=True):
     """An elementwise op made from a `Row`."""
 
-    def __init__(self, row: Row, category: str, output: str = "y", module: str = __name__) -> None:
+    def __init__(self, row: Row, category: str, output: str = "y", *, module: str) -> None:
         self.row = row
         self._gradient_formulas: dict[str, Expr | None] = {}
         # By `vars`, because function and category are class variables elsewhere: here each instance is an op.
@@ -375,7 +378,7 @@ class ElementwiseGradient(Elementwise, abstract=True):
             brief=parent.row.brief,
         )
         self._parent = parent
-        super().__init__(row, parent.category, output, parent.module)
+        super().__init__(row, parent.category, output, module=parent.module)
 
     @property
     def removed(self) -> bool:  # type: ignore[override]  # with the op that it is the gradient of
@@ -476,7 +479,7 @@ class Numbered(Elementwise, abstract=True):
             ),
             parent.category,
             parent.outputs[0],
-            parent.module,
+            module=parent.module,
         )
         self.number_kinds = {x: kind for x, kind in names.items() if kind is not float}
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
 
 define(
+    __name__,
     "reduction",
     (
         Row(

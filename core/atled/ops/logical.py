@@ -26,6 +26,7 @@ def _scalar(name: str, function: str, condition: str, doc: str, default: float =
 
 
 define(
+    __name__,
     "logical",
     (
         Row(

@@ -9,6 +9,7 @@ from atled.ops.spec import REQUIRED
 _APART = {"x0": grid(0.1, 0.4), "x1": grid(0.0, 0.4)}
 
 define(
+    __name__,
     "loss",
     (
         Row(

@@ -7,6 +7,7 @@ from atled.ops.elementwise import Row, away, define
 _OFF_JUMPS = {"x": away(-1.0, 0.0, 1.0)}
 
 define(
+    __name__,
     "quantized",
     (
         Row(

@@ -31,7 +31,7 @@ class _Quantizer(Elementwise, abstract=True):
     fewest_bits: ClassVar[int]
 
     def __init__(self, name: str, doc: str | None = None) -> None:
-        super().__init__(self.row, "quantized")
+        super().__init__(self.row, "quantized", module=__name__)
         given = {item.name for item in self.settings}
         hidden = (Attribute(key, "float", 0.0, hidden=True) for key in self.row.attributes if key not in given)
         self.attributes = (*self.settings, *hidden)

@@ -13,6 +13,8 @@ from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts, listing, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
+from atled.ops.families import FAMILY_BY_FUNCTION, FAMILY_BY_OP
+from atled.ops.spec_table import SpecTable
 from atled.strides import Window
 from atled.type_configs import allowed_error
 
@@ -179,10 +181,10 @@ class Attribute:
         return checked
 
 
-SPECS: dict[str, OpSpec] = {}
+SPECS = SpecTable(FAMILY_BY_OP)
 """Every op spec by name. Ops that are derived on demand (gradients of formulas) enter when first used."""
 
-FUNCTIONS: dict[str, OpSpec] = {}
+FUNCTIONS = SpecTable(FAMILY_BY_FUNCTION)
 """The op specs that are functions of the NNabla front end, by function name."""
 
 
@@ -476,9 +478,7 @@ class OpSpec:
 
 def register(spec: OpSpec) -> OpSpec:
     """Enter a spec into `SPECS` and, if it is a function, into `FUNCTIONS`; a second one of the name is an error."""
-    if spec.name in SPECS:
-        raise ValueError(f"two op specs are named {spec.name}: one op, one place")
-    SPECS[spec.name] = spec
+    SPECS.enter(spec.name, spec)
     if spec.function:
-        FUNCTIONS[spec.function] = spec
+        FUNCTIONS.enter(spec.function, spec)
     return spec

@@ -28,6 +28,7 @@ def _comparison(name: str, operator: str, doc: str, *, predicate: bool) -> Row:
 
 
 define(
+    __name__,
     "logical",
     (
         *(_comparison(f"Is{name}", operator, doc, predicate=True) for name, operator, doc in _COMPARISONS),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import atled.ops  # noqa: F401 - fills SPECS
 from atled.array_desc import ArrayDesc
 from atled.ops.spec import SPECS
 
