@@ -9,10 +9,10 @@ OPERANDS                parameters of the kernel, each behind a comma: the array
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call
+from atled.named_tuple import NamedTuple
 from atled.ops.formula_c import C99, OPENCL, Dialect, write_c
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from atled.graph.inference.fixed_values import FixedValues
 from atled.graph.inference.on_host import runner_of
 from atled.graph.inference.recorded import Recorded
 from atled.graph.inference.runner import BoundRunner, Runner
+from atled.named_tuple import NamedTuple
 from atled.variable import Variable
 from atled_contexts import is_observed, plugin_generation
 

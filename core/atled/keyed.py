@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from atled.graph.keyed.sequences import RECORDERS, Said
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
 from atled.limits.caches import Generations, register_cache
+from atled.named_tuple import NamedTuple
 from atled.ops.own import OWN
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype

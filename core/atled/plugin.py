@@ -34,6 +34,7 @@ from atled.dtypes import is_float, is_narrow
 from atled.errors import DeviceLostError, OutOfMemoryError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
 from atled.loop_words import LOOP_ERRORS, FixupWord, LoopRowWord, LoopWord, MoveWord, PatchWord
+from atled.named_tuple import NamedTuple
 from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
     API_VERSION,
@@ -176,6 +177,7 @@ __all__ = [
     "LoopWord",
     "MoveWord",
     "Name",
+    "NamedTuple",
     "Native",
     "Normal",
     "OpSpec",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from atled.named_tuple import NamedTuple
 from atled_contexts.errors import message as four_parts
 
 _COUNTED_LIMIT = 1 << 12

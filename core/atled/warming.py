@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from atled.errors import four_parts, listing
 from atled.generators.catalogue import SampleCalls, all_specs
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled.preparing import prepare
 from atled.type_configs import computable, require

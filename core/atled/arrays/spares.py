@@ -10,7 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,6 +19,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Storage
 from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
+from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks
 
 LARGE_BYTES = 1 << 14

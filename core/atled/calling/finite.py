@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from atled.arrays.operators import Calls
 from atled.arrays.place import HOST, Place
 from atled.arrays.storage import HostStorage
 from atled.graph.nodes.dispatch import context_on
+from atled.named_tuple import NamedTuple
 from atled_contexts import SelectionError, context_scope
 
 _DOUBLE = np.dtype(np.float64)

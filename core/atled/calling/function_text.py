@@ -9,7 +9,7 @@ import linecache
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import Use
@@ -19,6 +19,7 @@ from atled.calling.cached_calls import ABSENT_INPUT, in_force, in_key, is_memora
 from atled.calling.function_trial import proven_counts
 from atled.calling.using import under
 from atled.graph.record.value import PLAIN, RecordedValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import REQUIRED, SPECS, Attribute, OpSpec
 from atled.variable import Variable
 from atled_contexts.surroundings import here

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
+
+from atled.named_tuple import NamedTuple
 
 SIDE = 8  # pixels
 _WHITE = 16  # the largest value of a pixel

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from atled.demo import figures, summary
 from atled.demo.digits import Digits, load_digits
@@ -17,6 +16,7 @@ from atled.demo.preparing import PreparationLog
 from atled.demo.training import Plan, Result, train
 from atled.errors import CommandError, four_parts
 from atled.files.parameters import save_parameters
+from atled.named_tuple import NamedTuple
 from atled.parameter import clear_parameters, parameter_scope
 from atled_contexts import (
     Context,

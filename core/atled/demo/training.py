@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from atled.calling.auto_mode import auto_forward
 from atled.demo.digits import Digits, batches
 from atled.demo.network import digit_scores, mean_loss
+from atled.named_tuple import NamedTuple
 from atled.parameter import get_parameters
 from atled.solvers import Adam, Solver
 from atled.variable import Variable

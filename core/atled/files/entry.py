@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from atled.arrays.storage import HostStorage
 from atled.errors import OutOfMemoryError, four_parts, in_words
 from atled.files.opening import open_regular
 from atled.limits.sizes import out_of_memory, within_memory
+from atled.named_tuple import NamedTuple
 from atled.variable import Variable
 
 SAVE_AGAIN = "save the parameters again with save_parameters, or load another file"

@@ -9,11 +9,12 @@ import re
 import stat
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.errors import four_parts, listing
 from atled.files.entry import Entry
 from atled.files.replacing import replacing
+from atled.named_tuple import NamedTuple
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.variable import Variable
 

@@ -10,7 +10,7 @@ from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
 from atled.dtypes import is_float
-from atled.graph.compile.lowering import lower
+from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.forward import Forward

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from typing import NamedTuple
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.compile.lowering import lower
+from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.constants.cut import Cut, Imported
@@ -23,6 +22,7 @@ from atled.graph.record.roots import Roots, roots_of
 from atled.graph.record.structure import Structure, calls_before
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
+from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
+from atled.named_tuple import NamedTuple
 from atled.ops.formula_llvm_large_angles import large_cos, large_sin, large_tan
 from atled.ops.formula_llvm_math import DOUBLE, FLOAT, ROUNDER, Real, call_function
 

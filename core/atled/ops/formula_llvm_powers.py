@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from atled.named_tuple import NamedTuple
 from atled.ops import formula_llvm_double
 from atled.ops.formula_llvm_math import (
     DOUBLE,

@@ -7,8 +7,8 @@ of all other operands are then what rows of contiguous arrays are, and computed 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
 
+from atled.named_tuple import NamedTuple
 from atled.ops.formula_layout import STRIDED, Layout, item_bytes
 from atled.ops.formula_llvm_math import Code
 from atled.ops.formula_llvm_moves import moves

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from atled.errors import four_parts
+from atled.named_tuple import NamedTuple
 from atled.random import data_generator
 from atled.utils.data_source import (
     DataSource,

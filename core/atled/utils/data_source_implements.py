@@ -8,13 +8,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from atled.config import whole_number
 from atled.errors import four_parts, listing, shortened
 from atled.files.opening import open_regular
+from atled.named_tuple import NamedTuple
 from atled.utils.data_files import h5_lengths, read_arrays
 from atled.utils.data_source import DataSource, _drop_old, permuted_blocks
 from atled.utils.data_source_loader import FileReader, load

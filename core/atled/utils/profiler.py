@@ -6,12 +6,13 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import atled
 from atled.errors import four_parts, listing
 from atled.ext_utils import import_extension_module
 from atled.function import Function
+from atled.named_tuple import NamedTuple
 from atled.parameter import get_parameters
 from atled.solvers import Solver
 from atled.variable import Variable

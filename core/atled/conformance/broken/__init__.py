@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from atled.named_tuple import NamedTuple
 
 
 class Fault(NamedTuple):

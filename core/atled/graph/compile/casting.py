@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from atled.call import Call
 from atled.dtypes import is_float
 from atled.graph.compile.fusion import FusedOp
 from atled.graph.nodes.ir import IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.formula import Expr, Program
 from atled.ops.spec import SPECS
 

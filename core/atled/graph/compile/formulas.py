@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from atled.graph.compile.casting import CastingOp
 from atled.graph.compile.fusion import FusedOp
 from atled.graph.nodes.ir import IRNode, IRValue
 from atled.graph.nodes.order import Order
+from atled.named_tuple import NamedTuple
 from atled.ops.formula import Program, name, substitute
 from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 

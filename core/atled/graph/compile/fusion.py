@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from atled.call import Call
 from atled.dtypes import is_narrow
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue, WindowOp
 from atled.graph.nodes.order import Order
+from atled.named_tuple import NamedTuple
 from atled.ops.elementwise import ProgramOp
 from atled.ops.formula import Expr, Program, name, number, substitute
 from atled.ops.spec import SPECS, Attribute, Input

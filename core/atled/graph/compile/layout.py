@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.dtypes import is_float
 from atled.errors import four_parts
 from atled.graph.nodes.dispatch import BetweenTransposes, choose, place_of
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.channel_axis import Channelled, back_axes, front_axes
 from atled.ops.spec import SPECS
 from atled.preparing import who

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.call import Native, Prepared
@@ -17,6 +17,7 @@ from atled.graph.nodes.branches import BranchOp
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.nodes.loops import LoopOp
 from atled.loop_words import LoopWord, MoveWord
+from atled.named_tuple import NamedTuple
 from atled_contexts import Context, plugin_generation
 
 Lower = Callable[[Graph, Sequence[IRValue | None]], Plan]

@@ -21,6 +21,7 @@ from atled.graph.compile.targets import write_to_targets
 from atled.graph.compile.views import read_views
 from atled.graph.nodes.body_op import BodyOp
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.order import nodes_for
 from atled.ops.spec import SPECS
 from atled.preparing import prepare
 
@@ -219,16 +220,3 @@ def _own_memory(graph: Graph, value: IRValue, taken: Set[IRValue]) -> IRValue:
             return value.base
     context = graph.context if value.node is None else value.node.context
     return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
-
-
-def nodes_for(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
-    """The nodes to run, in order: those that results depend on, and those that change outside arrays."""
-    needed: set[IRNode] = set()
-    stack = [value.node for value in values if value.node is not None]
-    stack += [node for node in graph.nodes if node.changed]
-    while stack:
-        node = stack.pop()
-        if node not in needed:
-            needed.add(node)
-            stack += [value.node for value in node.inputs if value is not None and value.node is not None]
-    return [node for node in graph.nodes if node in needed]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from atled.arrays.place import HOST, Place
 from atled.graph.compile.packing import Piece, pack
 from atled.graph.compile.step import Slot, Step
+from atled.named_tuple import NamedTuple
 
 
 class ArenaLayout(NamedTuple):

@@ -6,7 +6,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import accumulate
-from typing import NamedTuple
+
+from atled.named_tuple import NamedTuple
 
 _FEW = 1000  # pieces; what is done for so many takes time with their square, some tenths of a second at most
 

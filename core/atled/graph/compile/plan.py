@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.words import words_by_place
 from atled.graph.nodes.ir import Graph
 from atled.limits.sizes import in_units
+from atled.named_tuple import NamedTuple
 
 
 class PackedInput(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from atled.arrays.place import HOST
 from atled.graph.constants.expression import Expression, expression_of
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 
 _LEAST_BYTES = 1 << 15
 """Read and written where a value is computed: it takes longer than to see that none of its arrays was written."""

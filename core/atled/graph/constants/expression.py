@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.array_desc import ArrayDesc
-from atled.graph.compile.lowering import lower
+from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled_contexts import Context, plugin_generation
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from atled.arrays.cell import ArrayCell
@@ -17,6 +16,7 @@ from atled.graph.constants.cut import Imported
 from atled.graph.constants.expression import Expression
 from atled.graph.constants.history import History
 from atled.graph.run.binding import Binding
+from atled.named_tuple import NamedTuple
 
 _CELLS: WeakValueDictionary[int, ArrayCell] = WeakValueDictionary()
 """By address of the memory of a constant: plans of several shapes that read it share its packs, too."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from atled.array_desc import ArrayDesc
 from atled.graph.compile.lowering import lower
@@ -13,6 +12,7 @@ from atled.graph.inference.fixed_graph import FixedGraph, added, fixed_values_of
 from atled.graph.inference.folding import PRODUCTS
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
+from atled.named_tuple import NamedTuple
 
 Key = tuple[int, int | str]
 """What depends on parameters alone: the number of the call for which it is computed, and which of its values it is."""

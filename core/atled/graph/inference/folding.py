@@ -6,12 +6,13 @@ Normalization by running statistics is both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.graph.nodes.ir import Graph, IRValue
+from atled.named_tuple import NamedTuple
 
 # In half and bfloat16 the statistics are float32, which scale and shift would not be.
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from atled.graph.inference.runner import Arrays, BoundRunner, Runner
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.fixed import FixedLayout, FixedProgram
 from atled.graph.run.packs import Packs, wanted
+from atled.named_tuple import NamedTuple
 
 
 def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> Runner:

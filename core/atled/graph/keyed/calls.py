@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.graph.keyed.entries import Described, Entry, Leaves
 from atled.graph.nodes.body import BodyBuilder
 from atled.graph.nodes.ir import FloatSlot, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled_contexts import Context
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
 from atled.arrays.place import HOST
 from atled.graph.compile.lowering import lower
@@ -12,6 +11,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
 from atled.graph.keyed.entries import Assigned, Described, Entry, Leaves, Number
 from atled.graph.nodes.ir import ChangedElsewhereError, Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
 from atled_contexts import Context
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from atled.errors import RefusedError, did_you_mean, four_parts
 from atled.graph.keyed.scopes import Scope, Side, Step
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops import formula
 from atled.ops.elementwise import whole_operand, with_numbers
 from atled.ops.spec import SPECS, OpSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
@@ -26,6 +26,7 @@ from atled.graph.keyed.entries import (
     Entry,
     spec_of,
 )
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled.strides import Window, bounds, contiguous_strides, overlap
 

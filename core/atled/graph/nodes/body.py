@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.graph.nodes.describing import DescribingGraph
 from atled.graph.nodes.dispatch import describe_call
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled_contexts import Context
 

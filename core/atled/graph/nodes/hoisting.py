@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from atled.graph.nodes.body import Body, BodyBuilder
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 
 _MOST_BYTES = 64 << 20
 """Of what is kept of all steps for one product outside."""

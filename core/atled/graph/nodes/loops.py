@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from atled.graph.nodes.body_op import BodyOp, extend
 from atled.graph.nodes.gradient import DifferentiatedNode
 from atled.graph.nodes.hoisting import LoopParts, OutsideProducts, constants_outside, has_products
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import Input
 
 _COUNT = ArrayDesc((), np.int64)

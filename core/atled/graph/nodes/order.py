@@ -1,10 +1,23 @@
-"""Which nodes must have run before others: it follows from the versions of arrays that they read and make."""
+"""Which nodes must run for some values, and which before others: that follows from the versions of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from atled.graph.nodes.ir import IRArray, IRNode
+from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
+
+
+def nodes_for(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
+    """The nodes to run, in order: those that results depend on, and those that change outside arrays."""
+    needed: set[IRNode] = set()
+    stack = [value.node for value in values if value.node is not None]
+    stack += [node for node in graph.nodes if node.changed]
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack += [value.node for value in node.inputs if value is not None and value.node is not None]
+    return [node for node in graph.nodes if node in needed]
 
 
 class Order:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from atled.graph.nodes.dispatch import backend_for
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from atled.graph.compile.lowering import nodes_for
 from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.nodes.order import nodes_for
 from atled.graph.record.as_nodes import AsNodes
 from atled.graph.record.structure import Structure
+from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
 
 

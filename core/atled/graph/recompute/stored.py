@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from atled.arrays.cell import ArrayCell
 from atled.graph.recompute.choice import choose_recomputed
@@ -11,6 +10,7 @@ from atled.graph.recompute.reads import read_by_backward
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.structure import Structure
 from atled.graph.record.value import RecordedCall, Value
+from atled.named_tuple import NamedTuple
 
 
 def results_of(structure: Structure, unstored: Collection[int]) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from atled.graph.compile.fusion import FusedOp
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import NativeSegment
 from atled.graph.compile.step import Step, native_error
+from atled.named_tuple import NamedTuple
 
 _BLOCK_LIMIT = 2048  # words of a form, which are copied onto the stack
 _SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)

@@ -17,7 +17,7 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.compile.lowering import lower
+from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, native_error
 from atled.graph.nodes.ir import Graph, IRValue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from atled.arrays.storage import HostStorage
 from atled.call import RowWord
 from atled.graph.compile.plan import PackedInput
 from atled.graph.compile.step import native_error
+from atled.named_tuple import NamedTuple
 
 _MOST_REST = 15  # runs of a plan whose arrays are others at each run, until it looks again
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from atled.graph.record.structure import Structure, aliases_of, calls_before, dt
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
 from atled.graph.update.updates import in_full_precision
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
 

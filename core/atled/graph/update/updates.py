@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.ir import Graph
 from atled.graph.record.structure import aliases_of, repeats
 from atled.graph.run.binding import Binding
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
 from atled.type_configs import computable, compute_dtype
 from atled_contexts import Context, ContextError, backend_status, plugin_generation

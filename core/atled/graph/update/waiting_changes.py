@@ -5,13 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.watches import open_watch
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
+from atled.named_tuple import NamedTuple
 from atled_contexts import Context
 
 _MOST_CHANGES = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from atled.keras_backend.compiling.constants import Constants
 from atled.keras_backend.expressions.calls import call, operand
 from atled.keras_backend.expressions.expression import Expression, advances_of, below, reached
 from atled.keras_backend.expressions.leaves import Constant, Placeholder, Variable
+from atled.named_tuple import NamedTuple
 
 _IGNORED = ("on_unused_input", "allow_input_downcast", "mode", "profile")
 """Options of the original that say how it is to compile, or what it is to refuse."""

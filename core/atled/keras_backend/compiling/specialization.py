@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from atled.keras_backend.expressions.expression import Expression, below, in_ord
 from atled.keras_backend.expressions.messages import asked, reworded
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, outcome
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, Runner
+from atled.named_tuple import NamedTuple
 
 VALUES_LIMIT = 64
 

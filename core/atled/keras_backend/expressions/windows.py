@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from atled.keras_backend.expressions.expression import Expression, in_order
 from atled.keras_backend.expressions.leaves import Placeholder, Variable
 from atled.keras_backend.expressions.promotion import arithmetic, cast
 from atled.keras_backend.expressions.sizes import Size, SizeOf
+from atled.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keras_backend.expressions.parts import Part, Several
 from atled.keras_backend.loops.parts import DoneRows, rows_of
+from atled.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from atled.keras_backend.compiling.specialization import Specialization, Value

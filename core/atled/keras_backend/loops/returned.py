@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.errors import four_parts
 from atled.keras_backend.compiling.arguments import new_value
@@ -11,6 +11,7 @@ from atled.keras_backend.expressions.calls import expression
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.loops.until import until
+from atled.named_tuple import NamedTuple
 
 
 class Returned(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from atled.keras_backend.expressions.sizes import size as as_size
 from atled.keras_backend.functions.dtypes import dtype_of
 from atled.keras_backend.random.seeds import row_of, stream_count
 from atled.keras_backend.settings import floatx
+from atled.named_tuple import NamedTuple
 from atled.ops.mrg31k3p import STREAM, jumped, substreams
 
 

@@ -6,9 +6,10 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from atled.errors import four_parts
+from atled.named_tuple import NamedTuple
 from atled.neon.calls.layer_objects import LayerObject
 from atled.neon.transforms.transform import Transform
 from atled.neon.trees.tensor import Tensor

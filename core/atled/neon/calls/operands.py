@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from atled.errors import four_parts
+from atled.named_tuple import NamedTuple
 from atled.neon.calls.checks import asked, check_numbers, check_tensors
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from atled.array_desc import ArrayDesc
 from atled.keyed import Description, View
+from atled.named_tuple import NamedTuple
 from atled.strides import is_injective, overlap
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from atled.keyed import Description
+from atled.named_tuple import NamedTuple
 from atled.neon.trees.assignment import assign_all
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.tensor import Tensor

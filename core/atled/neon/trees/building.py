@@ -7,11 +7,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, shortened
+from atled.named_tuple import NamedTuple
 from atled.neon.trees.rows import NAMES, ONE_OPERAND, REDUCTIONS, TWO_OPERANDS
 
 Shape = tuple[Any, ...]  # of int; None for the count of a onehot that is not known yet

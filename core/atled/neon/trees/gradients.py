@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import numpy as np
 
 from atled.dtypes import is_float
 from atled.keyed import Description, Generations, Pattern
+from atled.named_tuple import NamedTuple
 from atled.neon.trees.assignment import Assignments
 from atled.neon.trees.forms import Form
 from atled.neon.trees.lowering import Lowering

@@ -9,7 +9,8 @@ from __future__ import annotations
 import platform
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from atled.plugin import NamedTuple
 
 X86_64 = 62  # e_machine
 _EXECUTABLE_KINDS = {"x86_64": X86_64, "AMD64": X86_64, "amd64": X86_64, "aarch64": 183, "arm64": 183}

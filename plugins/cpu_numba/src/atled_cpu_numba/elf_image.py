@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba import elf
 from atled_cpu_numba.elf import COMMON, NOBITS, PROGBITS, UNDEFINED, Object, Relocation, Section, Symbol, require
 

@@ -15,8 +15,8 @@ import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba import processor
 
 ARCHIVE = Path(__file__).with_name("kernels.ir.xz")

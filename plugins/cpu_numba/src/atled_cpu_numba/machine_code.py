@@ -13,8 +13,9 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba import code_memory, elf, other_objects, processor
 from atled_cpu_numba.elf_image import Image, image_of
 

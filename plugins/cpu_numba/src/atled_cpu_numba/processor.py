@@ -14,9 +14,9 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from atled.plugin import SettingError, did_you_mean, four_parts, listing, nearest
+from atled.plugin import NamedTuple, SettingError, did_you_mean, four_parts, listing, nearest
 from atled_cpu_numba import answers
 
 # llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.

@@ -16,8 +16,9 @@ import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba import object_files, processor
 from atled_cpu_numba.machine_code import ObjectCode
 from atled_cpu_numba.processor import Processor

@@ -6,9 +6,8 @@ import pytest
 import atled as nn
 from atled.array_desc import ArrayDesc
 from atled.graph.compile.fusion import fuse
-from atled.graph.compile.lowering import nodes_for
 from atled.graph.nodes.ir import Graph
-from atled.graph.nodes.order import Order
+from atled.graph.nodes.order import Order, nodes_for
 from atled.graph.update.training_step import _move_forward
 
 SHAPE = (2, 3)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import (
     MOVED,
     ODD_PAIRS,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from atled.plugin import ArrayDesc, Call
+from atled.plugin import ArrayDesc, Call, NamedTuple
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.kernels.winograd.forward import excluded_for

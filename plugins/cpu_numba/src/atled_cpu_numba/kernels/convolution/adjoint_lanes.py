@@ -10,9 +10,8 @@ Shares are made of groups and images; each packs the weights of its groups for i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from atled.plugin import Prepared
+from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from atled.plugin import Prepared
+from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS, CopyImages
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS

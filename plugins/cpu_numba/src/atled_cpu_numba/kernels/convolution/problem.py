@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from atled.plugin import Call
+from atled.plugin import Call, NamedTuple
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, Phase, merge_axes, two_axes
 from atled_cpu_numba.kernels.winograd.forward import excluded_for

@@ -10,9 +10,8 @@ Shares are made of pieces: channels, or groups if there are several.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from atled.plugin import Native, Prepared
+from atled.plugin import NamedTuple, Native, Prepared
 from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (

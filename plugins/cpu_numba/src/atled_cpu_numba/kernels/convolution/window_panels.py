@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
-from atled.plugin import Prepared
+from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task

@@ -9,9 +9,8 @@ Shares are made of results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from atled.plugin import Prepared
+from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, optional_words, share_count

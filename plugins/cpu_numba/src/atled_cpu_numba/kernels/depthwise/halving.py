@@ -8,9 +8,8 @@ Shares are made of results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from atled.plugin import Prepared
+from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of

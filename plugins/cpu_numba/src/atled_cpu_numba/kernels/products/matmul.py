@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.products.matmul_plan import (
     ACROSS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.products.panels import MULTIPLY_NARROW, NARROW_ROWS, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import (
     AVX2_BYTES,

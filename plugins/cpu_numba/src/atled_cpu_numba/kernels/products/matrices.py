@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from atled.plugin import ArrayDesc
+from atled.plugin import ArrayDesc, NamedTuple
 
 
 class Matrix(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from atled.plugin import Call, Pack, Prepared
+from atled.plugin import Call, NamedTuple, Pack, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.products.matmul import product_of
 from atled_cpu_numba.kernels.products.matmul_plan import round_up

@@ -13,8 +13,9 @@ before without passing a matrix. own: a row of workspace. h and c are the states
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.options import Real, piece
 from atled_cpu_numba.kernels.shared.scalars import activations, choose
 

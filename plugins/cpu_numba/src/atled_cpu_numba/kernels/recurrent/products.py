@@ -6,8 +6,9 @@ A weight of k x n is packed in parts of K_STEP of k, each as panels of columns; 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.codegen import call3, words
 from atled_cpu_numba.kernels.products.panels import Pack
 from atled_cpu_numba.kernels.products.row_products import ROWS_AHEAD, Rows

@@ -7,9 +7,8 @@ The products of all steps' x come first, many rows at a time; in the loop remain
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from atled.plugin import Call, Pack, Prepared
+from atled.plugin import Call, NamedTuple, Pack, Prepared
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from atled.plugin import ArrayDesc, Call
+from atled.plugin import ArrayDesc, Call, NamedTuple
 from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats, share_count
 
 # Columns of one unit: as many as may be, since memory is read ahead where it goes on and on; what they become stays in

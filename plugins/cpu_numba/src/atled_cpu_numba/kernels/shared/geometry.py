@@ -17,7 +17,8 @@ Windows beyond the last column or row of the result are computed along with the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from atled.plugin import NamedTuple
 
 
 class Tap(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba import processor
 
 SIZES = {"float32": 4, "float64": 8}

@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.geometry import Pair
 
 OUTSIDE = -1  # a slice of the source that is padding

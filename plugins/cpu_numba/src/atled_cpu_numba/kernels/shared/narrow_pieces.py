@@ -7,8 +7,9 @@ widened in the level-1 cache each time that they are read. Importing this module
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.narrow_vectors import make_narrow_rows, make_widen_rows
 from atled_cpu_numba.kernels.shared.options import Real, inlined

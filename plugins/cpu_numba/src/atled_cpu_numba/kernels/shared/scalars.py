@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import float32, float64, njit, types
 from numba.extending import intrinsic
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.codegen import JIT
 
 _FLAGS = tuple(sorted(JIT["fastmath"]))

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.scalars import write_exp
 from atled_cpu_numba.kernels.shared.vectors import Writer

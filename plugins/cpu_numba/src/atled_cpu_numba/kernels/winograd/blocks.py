@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
 
 # Weights that were packed in an earlier run come from memory: the processor by itself stops at the end of each page.

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
