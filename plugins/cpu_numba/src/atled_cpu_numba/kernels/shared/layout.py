@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,10 +22,21 @@ def layout(declared: type[T]) -> T:
     for name in declared.__annotations__:
         positions[name] = end
         end += getattr(declared, name, 1)
-    # numba makes constants of what a tuple of numbers holds; to type checkers it is the class that declares the names.
-    made: Any = collections.namedtuple
-    block: T = made(declared.__name__, [*positions, "words"])(**positions, words=end)
+    # To numba it is a named tuple, the numbers in which are constants; to type checkers what declares the names.
+    # `collections.namedtuple` would compile a function for each of the fifty blocks that a first call needs.
+    positions["words"] = end
+    made: Any = type(declared.__name__, (_Block,), {"__slots__": (), "_fields": tuple(positions), **positions})
+    block: T = made(positions.values())
     return block
+
+
+class _Block(tuple[int, ...]):
+    """What numba asks of a named tuple, besides `_fields`; each position is an attribute of the block's own class."""
+
+    __slots__ = ()
+
+    def _asdict(self) -> dict[str, int]:
+        return dict(zip(type(self)._fields, self, strict=True))  # type: ignore[attr-defined]  # see `layout`
 
 
 def size_of(block: Any) -> int:
