@@ -30,17 +30,16 @@ class InstalledPlugin:
 
 def installed() -> tuple[InstalledPlugin, ...]:
     """All entry points of the group, sorted by name, then distribution; loads none."""
-    found = [
-        InstalledPlugin(
-            entry.name,
-            entry.dist.name if entry.dist is not None else "",
-            entry.dist.version if entry.dist is not None else "",
-            entry.load,
-            entry.module,
-        )
-        for entry in importlib.metadata.entry_points(group=GROUP)
-    ]
+    found = [_plugin_of(entry) for entry in importlib.metadata.entry_points(group=GROUP)]
     return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def _plugin_of(entry: importlib.metadata.EntryPoint) -> InstalledPlugin:
+    name = version = ""
+    if entry.dist is not None:
+        metadata = entry.dist.metadata  # read once: a distribution's name and version read all of it, each anew
+        name, version = metadata["Name"], metadata["Version"]
+    return InstalledPlugin(entry.name, name, version, entry.load, entry.module)
 
 
 def requirements_of(distribution: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from atled.plugin import (
     await_imports,
     declare_setting,
     hookimpl,
+    is_narrow,
     parse_text,
     setting,
 )
@@ -76,6 +77,9 @@ def _prepare(module: str) -> Callable[[Call], Prepared]:
 
 def _accepts_widened(module: str) -> Callable[[Call], bool | str]:
     def accepts(call: Call) -> bool | str:
+        # Asked here: most processes have no such floats, and need not import what widens them.
+        if not any(desc is not None and is_narrow(desc.dtype) for desc in (*call.inputs, *call.outputs)):
+            return "no float is narrower than float32"
         answer: bool | str = _module("widened").accepts(call, _accepts(module))
         return answer
 

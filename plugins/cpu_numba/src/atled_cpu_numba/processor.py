@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -217,6 +216,8 @@ def _ask_examined(chosen: Processor) -> list[Any]:
         f"machine = target.create_target_machine(cpu={chosen.name!r}, features={chosen.features!r})\n"
         "machine.emit_object(llvm.parse_assembly('define void @f() { ret void }'))\n"
     )
+    import subprocess  # 3 ms, where the answer is not kept yet
+
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     processors, _, features = answer.stderr.partition("Available features")
     if not features:
