@@ -118,7 +118,7 @@ ADDITIONS_BY_ROW = {
         {f"{OPS}/reduction.py": appended("square_sum.py", "class SquareSum")}, ("SquareSum", "square_sum")
     ),
     "a family of ops": Addition(
-        {f"{OPS}/ratios.py": new("ratios.py"), f"{OPS}/__init__.py": before("    reduction,", "    ratios,")},
+        {f"{OPS}/ratios.py": new("ratios.py"), f"{OPS}/__init__.py": before('    "reduction",', '    "ratios",')},
         ("SoftSign", "soft_sign"),
     ),
     "an implementation": Addition(
