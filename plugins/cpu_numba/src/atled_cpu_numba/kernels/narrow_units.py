@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from atled.plugin import ArrayDesc, Call
+from atled.plugin import ArrayDesc, Call, NamedTuple
 
 _FEWEST_COLUMNS = 64  # at a time: shorter rows take longer to call for than to cast
 

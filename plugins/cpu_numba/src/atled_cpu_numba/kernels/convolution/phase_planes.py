@@ -8,8 +8,9 @@ different planes, the phases. The adjoint is a convolution of stride 1 over a so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.convolution.problem import Task
 from atled_cpu_numba.kernels.shared.layout import layout, size_of
 

@@ -225,6 +225,7 @@ def _task(call: Call) -> Task | None:
 def _launch(task: Task) -> Prepared:
     result, source = task.result, math.prod(task.source)
     planes: Mapping[str, int] = {}
+    taps: tuple[int, ...]
     if task.is_pointwise and task.stride == (1, 1) and source % 2 == 0 and source >= 2 * TILE:
         result, taps, channel, pitch = (1, source), (0,), source, source
     else:

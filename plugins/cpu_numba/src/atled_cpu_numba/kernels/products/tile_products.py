@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba import matrix_unit
 from atled_cpu_numba.kernels.convolution.phase_planes import PLANES_WORDS, make_fill_planes, planes_of, put_planes
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
