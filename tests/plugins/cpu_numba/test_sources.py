@@ -260,12 +260,13 @@ def is_value_in_key(kernel: Kernel, package: str, name: str) -> bool:
 
 def test_no_code_of_a_kernel_comes_from_a_file_that_is_not_in_its_key() -> None:
     in_every_key = (str(ROOT / "kernels" / "shared" / "lanes.py"), "host_lanes")
+    no_code = ("atled.plugin", "NamedTuple")  # the base of classes, whose fields are in files of the key
     missed = set()
     for kernel in written_kernels():
         build = kernel.build
         while isinstance(build, functools.partial):
             build = build.func
-        waiting, seen = [(build.__code__.co_filename, build.__qualname__.split(".")[0])], {in_every_key}
+        waiting, seen = [(build.__code__.co_filename, build.__qualname__.split(".")[0])], {in_every_key, no_code}
         while waiting:
             place = waiting.pop()
             if place not in seen:

@@ -1,7 +1,7 @@
 """Products in bf16 by the matrix unit (AMX), convolutions and their adjoints among them.
 
 y (images, m, positions) = A (m, k) B (images, k, positions). A is the weight of a convolution, or the first matrix of a
-product; it is packed into tiles once by each share. A panel of B, of 32 columns and all k, is packed right before it is
+product; each share copies its rows once. A panel of B, of 32 columns and all k, is packed right before it is
 multiplied by all rows of A; sums stay in the tiles over all k, are float32, and are rounded once.
 
 The columns of a convolution's B are never made as a whole: its row (channel, tap) is a plane of the source, padded, and
@@ -123,7 +123,7 @@ def _build() -> Callable[..., int]:
 
     @piece
     def find_rows(w, taps, rows):
-        """Where the rows of B begin, in bytes from its first one; behind the last one, where there are zeros."""
+        """Where the rows of B begin, in bytes from its first one."""
         for i in range(w[Block.k]):
             group = i // w[Block.b_run]
             rows[i] = 2 * (group * w[Block.b_group] + taps[i - group * w[Block.b_run]])
