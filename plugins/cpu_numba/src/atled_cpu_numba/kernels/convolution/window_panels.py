@@ -240,7 +240,7 @@ def _build(dtype: str) -> Callable[..., int]:
         maps, plane, step_w = last_map - first_map, w[Block.plane], w[Block.step_w]
         rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
         step_h, width = w[Block.step_h], w[Block.result_width]
-        if columns == plane or (rows * columns == plane):  # an image's rows are one
+        if step_w == 1 and rows * columns == plane:  # an image's rows are one
             rows, columns = 1, plane
         bias = w[Block.bias] + element * (group * w[Block.maps] + first_map)
         done = 0
