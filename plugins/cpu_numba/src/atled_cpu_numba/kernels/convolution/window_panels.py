@@ -474,8 +474,8 @@ def _divide(task: Task, weight_size: int, planes: Layout, results: tuple[Result,
     tiles = -(-chunk * positions // lanes.columns)
     tiles = -(-tiles // -(-tiles // _PANELS))
     at_once = tiles * lanes.columns
-    longest = task.channels * max(len(found.taps) for found in results)
+    longest = max(1, task.channels * max(len(found.taps) for found in results))  # 0: of a slice that no tap reaches
     panel_bytes = _WIDE_PANEL_BYTES if host_lanes().vector >= 16 else _PANEL_BYTES
     terms = panel_bytes // (element * lanes.columns)
-    terms = max(1, -(-longest // -(-longest // terms)))
+    terms = -(-longest // -(-longest // terms))
     return _Division(min(parts, units * pieces), pieces, chunk, terms, at_once, pitch_of(at_once, task.dtype))
