@@ -95,8 +95,8 @@ is said it is in units of the largest magnitude in the array.
   F(2,5) (Lavin and Gray, arXiv 1509.09308), which need 4 and 2.8 times fewer multiplications and lose about a digit:
   ten times the bound. A Context with `deterministic=True` gets the direct sums instead.
 - Recurrent layers hand errors on from step to step: one and a half times the bound.
-- In bf16, where the processor has a matrix unit (AMX), sums of products are float32's, too, rounded once at the end, but
-  numbers below 1.2e-38 (denormals) count as zeros there.
+- In bf16, where the processor has a matrix unit (AMX), sums of products are float32's, too, rounded once at the end,
+  but numbers below 1.2e-38 (denormals) count as zeros there.
 
 | op | sizes | result | gradients of the inputs, in order |
 |---|---|---:|---|
