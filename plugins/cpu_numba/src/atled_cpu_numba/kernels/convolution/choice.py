@@ -2,10 +2,11 @@
 
 Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, but for most filters of
 volumes, and groups that Winograd suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of
-3 x 3 with stride 1 go to `winograd` or `depthwise.squares`, filters of single planes and of volumes to `depthwise`, one
-or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides, short
-sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`. Under AVX2 long
-sums go to `window_panels` first, and strided rows of several vectors to `rows`.
+3 x 3 with stride 1 go to `winograd` or `depthwise.squares`, those of 3 along one axis to `winograd.lines`, filters of
+single planes and of volumes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to
+`pointwise`, rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or
+`adjoint_lanes`; everything else to `direct`. Under AVX2 long sums go to `window_panels` first, and strided rows of
+several vectors to `rows`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windo
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
 from atled_cpu_numba.kernels.winograd import forward as winograd
+from atled_cpu_numba.kernels.winograd import lines as winograd_lines
 
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
@@ -62,9 +64,10 @@ def prepare(call: Call) -> Prepared:
         return chwn.prepare(call)
     problem = problem_of(call)
     # Winograd takes no groups: one by one they are slices, too.
-    suits_winograd = _winograd(task_of(problem)) is not None or _in_residues(task_of(problem))
+    task = task_of(problem)
+    suits_winograd = _winograd(task) is not None or _in_residues(task) or _along_lines(task) is not None
     pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
-    in_volumes = _prepare_volumes(task_of(problem), problem) if len(problem.axes) > 2 else None
+    in_volumes = _prepare_volumes(task, problem) if len(problem.axes) > 2 else None
     if in_volumes is not None:
         prepared = in_volumes
     elif len(problem.axes) > 2 or pieces > 1:
@@ -101,6 +104,9 @@ def _prepare_planar(problem: Problem) -> Prepared:
     task = task_of(problem)
     if _in_residues(task) and not problem.direct_for:
         return residues.prepare(task, problem, _prepare_planar, lambda images: _in_residues(task, images))
+    along_lines = None if problem.direct_for or task.groups > 1 else _along_lines(task)
+    if along_lines is not None:
+        return winograd_lines.prepare(along_lines, problem.weight_size, problem.biases)
     special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
     if special is None and task.is_5x5:
         special = _prepare_winograd(task, problem)
@@ -198,6 +204,32 @@ def _winograd(task: Task) -> winograd.Problem | None:
         kernel=task.kernel[0],
     )
     return problem if winograd.suits(problem) else None
+
+
+def _along_lines(task: Task) -> winograd_lines.Problem | None:
+    """One group with three taps along one axis as Winograd's, if that pays."""
+    if task.stride != (1, 1) or sorted(task.kernel) != [1, 3]:
+        return None
+    axis = task.kernel.index(3)
+    if task.pad[1 - axis] != 0:
+        return None
+    # Along the height, an image is one line, in which the taps are whole rows apart.
+    rows, scale = (task.source[0], 1) if axis == 1 else (1, task.source[1])
+    reach, pad = 2 * task.dilation[axis], task.pad[axis]
+    problem = winograd_lines.Problem(
+        task.images,
+        task.channels,
+        task.maps,
+        rows,
+        task.source[axis] * scale,
+        task.result[axis] * scale,
+        (pad if task.forward else reach - pad) * scale,
+        task.dilation[axis] * scale,
+        *task.weight_strides,
+        turned=not task.forward,
+        dtype=task.dtype,
+    )
+    return problem if winograd_lines.suits(problem) else None
 
 
 def _in_residues(task: Task, images: int | None = None) -> bool:

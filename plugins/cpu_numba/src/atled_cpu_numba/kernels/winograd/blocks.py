@@ -211,6 +211,31 @@ def _generate_output_tile(w, source, step, target, row, column, bias, kernel=3):
             w.store(builder.fadd(value, increment), w.at(start, builder.mul(column, w.number(j))))
 
 
+def _generate_weight_column(w, source, tap, target, step):
+    """G g of a vector of maps, for three taps along one axis.
+
+    source: a vector for each tap, `tap` apart, which may be negative.  target: 6 vectors, `step` apart.
+    """
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(3)]
+    for i, value in enumerate(_weight_line(_Sums(w), *taps)):
+        w.store(value, w.at(target, builder.mul(step, w.number(i))))
+
+
+def _generate_output_column(w, source, step, target, column, bias):
+    """A' m + bias of a vector of maps, along one axis.
+
+    source: 6 vectors, `step` apart.  target: 4 vectors, `column` apart.  bias: a vector.
+    """
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE)]
+    increment = w.load(w.pointer(bias))
+    for j, value in enumerate(_output_line(_Sums(w), *values)):
+        w.store(builder.fadd(value, increment), w.at(target, builder.mul(column, w.number(j))))
+
+
 def _generate_gradient_tile(w, source, row, target, step):
     """A gy A' of a vector of maps.
 
@@ -270,8 +295,10 @@ class Tiles(NamedTuple):
     input_column: Any  # ((source, row, target, target_row))
     input_rows: Any  # ((source, row, target, step))
     weight: Any  # ((source, tap, target, step))
+    weight_column: Any  # the same of three taps
     apart_output: Any  # ((source, step, target, row, column, bias))
     output: Any  # ((source, step, target, row, bias)): of rows of vectors side by side
+    output_column: Any  # ((source, step, target, column, bias))
     gradient: Any  # ((source, row, target, step))
     weight_gradient: Any  # ((source, step, target))
     store_transposed: Any  # ((source, count, target, target_row, maps))
@@ -279,7 +306,7 @@ class Tiles(NamedTuple):
 
 @functools.cache
 def tiles_of(dtype: str, kernel: int = 3) -> Tiles:
-    """Those of "float32" or "float64", for kernels of 3 x 3 or 5 x 5; the gradients' are of 3 x 3 alone."""
+    """Those of "float32" or "float64", for kernels of 3 x 3 or 5 x 5; columns and gradients are of 3 alone."""
 
     def intrinsic(name: str, count: int, generate: Callable[..., None]) -> Any:
         return vector_intrinsic(name, count, generate, "See the function that writes it.", dtype)
@@ -302,8 +329,10 @@ def tiles_of(dtype: str, kernel: int = 3) -> Tiles:
         intrinsic("input_column", 4, _generate_input_column),
         intrinsic("input_rows", 4, _generate_input_rows),
         intrinsic("weight_tile", 4, weight_tile),
+        intrinsic("weight_column", 4, _generate_weight_column),
         intrinsic("apart_output_tile", 6, apart_output_tile),
         intrinsic("output_tile", 5, output_tile),
+        intrinsic("output_column", 5, _generate_output_column),
         intrinsic("gradient_tile", 4, _generate_gradient_tile),
         intrinsic("weight_gradient_tile", 3, _generate_weight_gradient_tile),
         intrinsic("store_transposed", 5, _generate_store_transposed),

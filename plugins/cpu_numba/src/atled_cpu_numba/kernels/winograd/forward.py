@@ -167,7 +167,8 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
     """The kernel for kernels of `side` x `side`."""
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
-    from atled_cpu_numba.kernels.winograd.blocks import make_panel_tile, tiles_of
+    from atled_cpu_numba.kernels.winograd.blocks import tiles_of
+    from atled_cpu_numba.kernels.winograd.products import make_products
 
     element, floats = SIZES[dtype], Real(dtype).pointer
     made, step = tiles_of(dtype, side), results_of(side)
@@ -176,35 +177,7 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
     output_tile, store_transposed = made.output, made.store_transposed
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
-    vectors = tile_columns // vector
-    third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
-    full = make_panel_tile(tile_rows, vectors, tile_columns, dtype)
-    lower = make_panel_tile(two_thirds, vectors, tile_columns, dtype)
-    lowest = make_panel_tile(third, vectors, tile_columns, dtype)
-    slim = make_panel_tile(tile_rows, 1, tile_columns, dtype)
-
-    @piece
-    def multiply(channels, tiles, maps, v, v_panel, v_step, u, u_step, m, m_row, m_step):
-        """The 36 products of transformed tiles and weights."""
-        for _ in range(36):
-            b, c = u, m
-            for first in range(0, maps, tile_columns):
-                for r in range(0, tiles, tile_rows):
-                    left = tiles - r
-                    a, to = v + element * r * vector, c + element * r * m_row
-                    if maps - first <= vector:
-                        slim((channels, a, v_panel, b, to, m_row))
-                    elif left > two_thirds:
-                        full((channels, a, v_panel, b, to, m_row))
-                    elif left > third:
-                        lower((channels, a, v_panel, b, to, m_row))
-                    else:
-                        lowest((channels, a, v_panel, b, to, m_row))
-                b += element * 36 * u_step
-                c += element * tile_columns
-            v += element * v_step
-            u += element * u_step
-            m += element * m_step
+    multiply = make_products(36, dtype)
 
     @piece
     def deliver(w, image, first_map, maps, first_row, rows, results):
@@ -365,7 +338,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         maps_at_once=plan.maps_at_once,
         weight_size=weight_size,
         collect_rows=COLLECT_ROWS[problem.dtype].address(),
-        transform=TRANSFORM_WEIGHTS[problem.kernel][problem.dtype].address(),
+        transform=TRANSFORM_WEIGHTS[problem.kernel**2][problem.dtype].address(),
         **starts,
     )
     strides = problem.weight_map, problem.weight_channel
@@ -376,7 +349,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         strides,
         weight_size,
         problem.dtype,
-        kernel=problem.kernel,
+        taps=problem.kernel**2,
         turned=problem.turned,
     )
     biased = optional_words(Block.bias, biases)

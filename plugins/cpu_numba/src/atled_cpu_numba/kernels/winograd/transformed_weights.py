@@ -14,6 +14,8 @@ from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of, s
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _WEIGHTS_PER_US = 100.0  # pairs of a channel and a map; a cautious rate of one core
+PRODUCTS = {9: 36, 25: 36, 3: 6}
+"""By the taps of a kernel, of 3 x 3, 5 x 5 or 3 alone: the products of tiles, and so the matrices of weights."""
 
 
 @layout
@@ -33,20 +35,20 @@ class Transform:
     tap_step: int  # 1, or -1
 
 
-def taps_bytes(dtype: str, kernel: int) -> int:
+def taps_bytes(dtype: str, taps: int) -> int:
     """Workspace of a share: the taps in vectors of maps, with a vector of vectors on both sides."""
     vector = lanes_of(dtype).vector
-    return SIZES[dtype] * vector * (3 * vector + kernel * kernel)
+    return SIZES[dtype] * vector * (3 * vector + taps)
 
 
-def transformed_bytes(channels: int, maps: int, dtype: str) -> int:
-    """Bytes of the panels: a vector more for each of 36 products, or all would compete for the same lines of caches."""
+def transformed_bytes(channels: int, maps: int, dtype: str, taps: int) -> int:
+    """Bytes of the panels: a vector more for each product, or all would compete for the same lines of the cache."""
     lanes = lanes_of(dtype)
-    return SIZES[dtype] * 36 * (channels * lanes.columns + lanes.vector) * -(-maps // lanes.columns)
+    return SIZES[dtype] * PRODUCTS[taps] * (channels * lanes.columns + lanes.vector) * -(-maps // lanes.columns)
 
 
-def _build(dtype: str, side: int) -> Callable[..., int]:
-    """The kernel for weights of `side` x `side` taps."""
+def _build(dtype: str, count: int) -> Callable[..., int]:
+    """The kernel for weights of `count` taps."""
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.vectors import make_transpose_block
@@ -54,15 +56,15 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
 
     element = SIZES[dtype]
     transpose_block = make_transpose_block(dtype)
-    weight_tile = tiles_of(dtype, side).weight
+    made, products = tiles_of(dtype, 5 if count == 25 else 3), PRODUCTS[count]
+    weight_tile = made.weight_column if count == 3 else made.weight
     lanes = lanes_of(dtype)
     vector, tile_columns = lanes.vector, lanes.columns
-    count = side * side
-    taps_at_once, share_bytes = min(count, vector), taps_bytes(dtype, side)
+    taps_at_once, share_bytes = min(count, vector), taps_bytes(dtype, count)
 
     @kernel
     def transform_weights(block, part, parts):
-        """Panels of `tile_columns` maps, in each the 36 products, in each channel by channel."""
+        """Panels of `tile_columns` maps, in each the products, in each channel by channel."""
         w = words(block)
         channels, maps, target = w[Transform.channels], w[Transform.maps], w[Transform.target]
         taps_at = w[Transform.taps] + part * share_bytes
@@ -73,7 +75,7 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
         for m in range(m0, m1, vector):
             known = min(vector, maps - m)
             first = w[Transform.first_map] + m
-            to = target + element * (m // tile_columns * 36 * step + m % tile_columns)
+            to = target + element * (m // tile_columns * products * step + m % tile_columns)
             for channel in range(channels):
                 start = first * w[Transform.weight_map] + channel * w[Transform.weight_channel]
                 start = w[Transform.weight] + element * start
@@ -94,10 +96,11 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
 
 
 TRANSFORM_WEIGHTS = {
-    3: kernels_by_dtype("transform_weights", _build, 3),
-    5: kernels_by_dtype("transform_weights_5x5", _build, 5),
+    9: kernels_by_dtype("transform_weights", _build, 9),
+    25: kernels_by_dtype("transform_weights_5x5", _build, 25),
+    3: kernels_by_dtype("transform_weights_3", _build, 3),
 }
-"""By the side of the kernels, then by dtype."""
+"""By the taps of a kernel, then by dtype."""
 
 
 def weights_transformed(
@@ -108,12 +111,12 @@ def weights_transformed(
     weight_size: int,
     dtype: str,
     *,
-    kernel: int,
+    taps: int,
     turned: bool,
 ) -> Pack:
     """All weights transformed, the second input of a convolution, for a word of its block.
 
-    strides: of the weight, from map to map and from channel to channel.  kernel: side of the kernels, 3 or 5.
+    strides: of the weight, from map to map and from channel to channel.  taps: of a kernel, one of PRODUCTS.
     """
     words = filled(
         Transform,
@@ -122,13 +125,13 @@ def weights_transformed(
         weight_map=strides[0],
         weight_channel=strides[1],
         weight_size=weight_size,
-        first_tap=kernel * kernel - 1 if turned else 0,
+        first_tap=taps - 1 if turned else 0,
         tap_step=-1 if turned else 1,
     )
     parts = share_count(channels * maps / _WEIGHTS_PER_US, -(-maps // lanes_of(dtype).columns))
     native: Native = native_of(
-        TRANSFORM_WEIGHTS[kernel][dtype], words, (Transform.weight, Transform.target, Transform.taps), parts
+        TRANSFORM_WEIGHTS[taps][dtype], words, (Transform.weight, Transform.target, Transform.taps), parts
     )
-    form = "winograd", kernel, channels, maps, strides, weight_size, turned, dtype
-    workspace = taps_bytes(dtype, kernel) * parts
-    return Pack(1, word, form, transformed_bytes(channels, maps, dtype), native, workspace=workspace)
+    form = "winograd", taps, channels, maps, strides, weight_size, turned, dtype
+    workspace = taps_bytes(dtype, taps) * parts
+    return Pack(1, word, form, transformed_bytes(channels, maps, dtype, taps), native, workspace=workspace)
