@@ -12,6 +12,9 @@ GEOMETRIES = [
     (3, (24, 36), (4, 4), (4, 4)),
     (1, (16, 30), (0, 3), (1, 3)),
     (5, (28, 28), (0, 0), (2, 2)),
+    (2, (32, 32), (3, 3), (3, 3)),  # no multiples of the dilation: the last residues are smaller
+    (1, (37, 22), (0, 2), (3, 2)),
+    (3, (65, 65), (6, 6), (6, 6)),
     (2, (6, 16, 16), (2, 2, 2), (2, 2, 2)),
     (2, (4, 32, 16), (1, 4, 2), (1, 4, 2)),
 ]
@@ -49,7 +52,7 @@ def test_adjoints_are_those_of_the_reference(run, images, source, pad, dilation)
     np.testing.assert_allclose(gx, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize(("images", "source", "pad", "dilation"), GEOMETRIES[:4])
+@pytest.mark.parametrize(("images", "source", "pad", "dilation"), GEOMETRIES[:7])
 def test_shares_of_any_residues_give_the_same_bits(run, parts, images, source, pad, dilation):
     x, weight, bias = drawn(images, source, "f")
     given = attributes(pad, dilation)

@@ -237,7 +237,10 @@ def _in_residues(task: Task, images: int | None = None) -> bool:
     inner = residues.inner_task(task)
     if inner is None:
         return False
-    return _winograd(inner if images is None else inner._replace(images=images)) is not None
+    problem = _winograd(inner if images is None else inner._replace(images=images))
+    # The last residues may have fewer results than the first one.
+    positions = math.prod(task.result) / math.prod(task.dilation)
+    return problem is not None and winograd.has_few_products(problem, positions)
 
 
 def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:

@@ -2,7 +2,9 @@
 
 With strides of 1 a result sees elements of its own residue alone: row i those of rows i, i + d, ... So the elements of
 one residue of rows and one of columns are an image for themselves, and Winograd's algorithm suits it where it would
-suit an image of that size. Some of these images at once are collected, computed, and delivered.
+suit an image of that size. Some of these images at once are collected, computed, and delivered. Where sizes are no
+multiples of the dilation, the images of the last residues lack a row or a column: they get zeros, and results that
+are not delivered.
 
 Shares are made of images at once.
 """
@@ -51,8 +53,12 @@ class Block:
     maps: int
     dilation_h: int
     dilation_w: int
-    rows: int  # of one residue of x
+    height: int  # of x
+    width: int
+    rows: int  # of one residue of it, of the first ones
     columns: int
+    result_height: int
+    result_width: int
     result_rows: int
     result_columns: int
     inner_start: int  # of the inner kernel's workspace
@@ -75,24 +81,28 @@ def _build(dtype: str) -> Callable[..., int]:
     element, floats = SIZES[dtype], Real(dtype).pointer
 
     @piece
-    def move(w, whole, planes, rows, columns, first, to, is_delivered):
+    def move(w, whole, planes, height, width, rows, columns, first, to, is_delivered):
         """The planes of some images of one residue each, from where all residues are or to there."""
         step_h, step_w = w[Block.dilation_h], w[Block.dilation_w]
-        width, residues = columns * step_w, step_h * step_w
+        residues = step_h * step_w
         for number in range(first, first + w[Block.at_once]):
             image = number // residues
-            row = (number - image * residues) // step_w
-            start = row * width + number % step_w
+            row, column = (number - image * residues) // step_w, number % step_w
+            known = (width - column + step_w - 1) // step_w
             for plane in range(image * planes, (image + 1) * planes):
                 for i in range(rows):
-                    at = (plane * rows + i) * step_h * width + start
-                    apart, together = floats(whole + element * at), floats(to)
+                    y = row + i * step_h
+                    apart = floats(whole + element * ((plane * height + y) * width + column))
+                    together = floats(to)
                     if is_delivered:
-                        for j in range(columns):
+                        for j in range(known if y < height else 0):
                             apart[j * step_w] = together[j]
                     else:
-                        for j in range(columns):
+                        there = known if y < height else 0
+                        for j in range(there):
                             together[j] = apart[j * step_w]
+                        for j in range(there, columns):
+                            together[j] = 0.0
                     to += element * columns
 
     @kernel
@@ -112,13 +122,15 @@ def _build(dtype: str) -> Callable[..., int]:
         if w[Block.inner_workspace] >= 0:
             inner[w[Block.inner_workspace]] = share + w[Block.inner_start]
         for chunk in range(w[Block.chunks] * part // parts, w[Block.chunks] * (part + 1) // parts):
-            first, rows, columns = chunk * at_once, w[Block.rows], w[Block.columns]
-            move(w, w[Block.x], w[Block.channels], rows, columns, first, seen, False)
+            first, height, width = chunk * at_once, w[Block.height], w[Block.width]
+            rows, columns = w[Block.rows], w[Block.columns]
+            move(w, w[Block.x], w[Block.channels], height, width, rows, columns, first, seen, False)
             code = call3(w[Block.kernel], share, 0, 1)
             if code != 0:
                 return code
+            height, width = w[Block.result_height], w[Block.result_width]
             rows, columns = w[Block.result_rows], w[Block.result_columns]
-            move(w, w[Block.y], w[Block.maps], rows, columns, first, results, True)
+            move(w, w[Block.y], w[Block.maps], height, width, rows, columns, first, results, True)
         return 0
 
     return convolution_residues
@@ -128,13 +140,15 @@ CONVOLUTION_RESIDUES = kernels_by_dtype("convolution_residues", _build)
 
 
 def inner_task(task: Task) -> Task | None:
-    """The same of one residue at a time; None where there is one alone, or where they are not all of one size."""
+    """The same of the first residue at a time, the largest; None where there is one alone, or where each pads apart."""
     if task.dilation == (1, 1) or task.stride != (1, 1) or task.groups > 1:
         return None
-    sizes = (task.source, task.result, task.pad)
-    if any(n % d for pair in sizes for n, d in zip(pair, task.dilation, strict=True)):
+    if any(n % d for n, d in zip(task.pad, task.dilation, strict=True)):
         return None
-    source, result, pad = ((pair[0] // task.dilation[0], pair[1] // task.dilation[1]) for pair in sizes)
+    source, result, pad = (
+        (-(-pair[0] // task.dilation[0]), -(-pair[1] // task.dilation[1]))
+        for pair in (task.source, task.result, task.pad)
+    )
     images = task.images * math.prod(task.dilation)
     return task._replace(images=images, source=source, result=result, pad=pad, dilation=(1, 1))
 
@@ -182,8 +196,12 @@ def prepare(
         maps=task.maps,
         dilation_h=task.dilation[0],
         dilation_w=task.dilation[1],
+        height=task.source[0],
+        width=task.source[1],
         rows=inner.source[0],
         columns=inner.source[1],
+        result_height=task.result[0],
+        result_width=task.result[1],
         result_rows=inner.result[0],
         result_columns=inner.result[1],
         kernel=native.address,

@@ -145,7 +145,6 @@ def told(prepared: Prepared, flag: str) -> Prepared:
 
 def suits(problem: Problem) -> bool:
     """Whether Winograd is allowed and pays."""
-    rows, columns = problem.tiles
     # Of a gradient of wide kernels, direct sums multiply the elements that are there, fewer than those of the result.
     positions = math.prod(problem.result)
     if problem.turned and problem.kernel > 3:
@@ -155,12 +154,17 @@ def suits(problem: Problem) -> bool:
         and problem.channels >= _LEAST_CHANNELS
         and problem.maps >= _LEAST_MAPS
         and problem.channels * problem.maps >= _LEAST_PAIRS
-        and problem.images * rows * columns >= _LEAST_TILES
-        and 36 * rows * columns <= _MOST_PRODUCTS * problem.kernel**2 * positions
-        and columns <= _MOST_TILES_IN_A_ROW
+        and problem.images * math.prod(problem.tiles) >= _LEAST_TILES
+        and has_few_products(problem, positions)
+        and problem.tiles[1] <= _MOST_TILES_IN_A_ROW
         and min(problem.pad) >= 0
         and math.prod(problem.source) >= lanes_of(problem.dtype).vector
     )
+
+
+def has_few_products(problem: Problem, positions: float) -> bool:
+    """Whether all tiles multiply much less than direct sums for so many positions of an image."""
+    return 36 * math.prod(problem.tiles) <= _MOST_PRODUCTS * problem.kernel**2 * positions
 
 
 def _build(dtype: str, side: int) -> Callable[..., int]:
