@@ -88,5 +88,47 @@ class LoopRowWord(IntEnum):
     CODE_COUNT = 4
 
 
+class TogetherWord(IntEnum):
+    """The words of the block of a kernel that runs one kernel on several blocks: the first of `abreast_kernels()`.
+
+    Of BLOCKS * PARTS shares, PARTS are of each block.
+    """
+
+    KERNEL = 0
+    PARTS = 1
+    BLOCKS = 2  # how many; then comes the address of each
+    FIRST = 3
+
+
+class ApartWord(IntEnum):
+    """The first words of the block of a kernel that runs steps of several rows: the second of `abreast_kernels()`.
+
+    Each of its shares has a set of blocks, and takes one step after the other of those that no share has taken. Behind
+    these words are the rows (`ApartRowWord`), the patches (`ApartPatchWord`), and the address of each set.
+    """
+
+    STEPS = 0
+    TAKEN = 1  # so many steps are; 0 before each run
+    ROWS = 2
+    PATCHES = 3
+    FIRST = 4
+
+
+class ApartRowWord(IntEnum):
+    """The words of such a row; a code of its kernel is returned as FIRST_CODE + min(code, CODE_COUNT)."""
+
+    KERNEL = 0
+    BLOCK = 1  # bytes from the begin of a set
+    FIRST_CODE = 2
+    CODE_COUNT = 3
+
+
+class ApartPatchWord(IntEnum):
+    """The words of such a patch: word WORD of a set goes on by STRIDE bytes from step to step."""
+
+    WORD = 0
+    STRIDE = 1
+
+
 LOOP_ERRORS = {1: "its count of steps is negative", 2: "its count of steps is greater than the rows of its arrays"}
 """The codes of a loop's own errors; those of its rows are greater."""

@@ -8,7 +8,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     computing       Call, ArrayDesc, Prepared, Native, Pack, RANGE_BLOCK_WORDS, op_spec,
                     shift_sources
     executors       RowWord, FormWord, RangeWord: the words of what they run; call_form; LoopWord, LoopRowWord,
-                    FixupWord, MoveWord, PatchWord, LOOP_ERRORS, LoopBlock: of loops, for those with `loop_kernel`
+                    FixupWord, MoveWord, PatchWord, LOOP_ERRORS, LoopBlock: of loops, for those with `loop_kernel`;
+                    TogetherWord, ApartWord, ApartRowWord, ApartPatchWord: for those with `abreast_kernels`
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
@@ -33,7 +34,18 @@ from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Pack, Prepared
 from atled.dtypes import is_float, is_narrow
 from atled.errors import DeviceLostError, OutOfMemoryError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
-from atled.loop_words import LOOP_ERRORS, FixupWord, LoopRowWord, LoopWord, MoveWord, PatchWord
+from atled.loop_words import (
+    LOOP_ERRORS,
+    ApartPatchWord,
+    ApartRowWord,
+    ApartWord,
+    FixupWord,
+    LoopRowWord,
+    LoopWord,
+    MoveWord,
+    PatchWord,
+    TogetherWord,
+)
 from atled.named_tuple import NamedTuple
 from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
@@ -148,6 +160,9 @@ __all__ = [
     "OUTPUT_DTYPES",
     "RANGE_BLOCK_WORDS",
     "REQUIRED",
+    "ApartPatchWord",
+    "ApartRowWord",
+    "ApartWord",
     "Apply",
     "ArrayClass",
     "ArrayDesc",
@@ -195,6 +210,7 @@ __all__ = [
     "Sample",
     "SettingError",
     "Stored",
+    "TogetherWord",
     "TypeConfig",
     "Uniform",
     "Unusable",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atled.array_desc import ArrayDesc
-from atled.call import Native, Prepared
+from atled.call import Native, Pack, Prepared
 from atled.graph.compile.body_block import BodyBlock, sources_of
 from atled.graph.compile.loop_formulas import formula_steps, is_formula
 from atled.graph.compile.plan import Plan
@@ -52,7 +52,9 @@ def make_native(step: Step, lower: Lower) -> None:
         made = _branch(spec, step, lower)
     if made is not None:
         step.executor, step.native, step.native_backend = made.executor, made.native, made.backend
-        step.prepared = Prepared(step.prepared.run, native=made.native, workspace=made.workspace, note=made.note)
+        step.prepared = Prepared(
+            step.prepared.run, native=made.native, workspace=made.workspace, note=made.note, packs=made.packs
+        )
 
 
 class _Made(NamedTuple):
@@ -63,6 +65,7 @@ class _Made(NamedTuple):
     backend: str
     note: str
     workspace: int = 0
+    packs: Sequence[Pack] = ()
 
 
 def _executor_of(plans: Sequence[Plan]) -> Any:
@@ -91,7 +94,7 @@ def _loop(spec: LoopOp, step: Step, lower: Lower) -> _Made | None:
     if executor is None:
         return None
     made = _Loop(spec, _sequence_strides(spec, step), body, executor).assembled
-    return _Made(made.native, executor, body.plan.steps[0].backend, "native", made.workspace)
+    return _Made(made.native, executor, body.plan.steps[0].backend, "native", made.workspace, made.packs)
 
 
 def _branch(spec: BranchOp, step: Step, lower: Lower) -> _Made | None:
@@ -116,7 +119,7 @@ def _branch(spec: BranchOp, step: Step, lower: Lower) -> _Made | None:
         made.add(plan)
         most = max(most, made.workspace)
     made.workspace = most
-    return _Made(made.native, executor, plans[0].steps[0].backend, "native", most)
+    return _Made(made.native, executor, plans[0].steps[0].backend, "native", most, made.packs)
 
 
 def _rows(spec: LoopOp) -> Sequence[ArrayDesc]:
@@ -167,6 +170,14 @@ def _loop_body(spec: LoopOp, step: Step, lower: Lower, *, shares: bool) -> _Loop
     return made
 
 
+def _abreast(spec: LoopOp, executor: Any) -> tuple[int, int, int]:
+    """What `executor.abreast_kernels` gives, for a loop whose steps may run at once; (0, 0, 1) for one by one."""
+    if not spec.abreast or not hasattr(executor, "abreast_kernels"):
+        return 0, 0, 1
+    found: tuple[int, int, int] = executor.abreast_kernels()
+    return found
+
+
 class _Loop:
     """Puts the block of a loop together.
 
@@ -179,12 +190,18 @@ class _Loop:
         self._plan = plan = body.plan
         self._shared = body.shared
         self._sources = sources_of(plan)
+        self._together, self._apart, self._threads = _abreast(spec, executor)
+        # Steps beside each other are one of the loop: all of them.
+        self._at_once = 1 if self._threads == 1 else spec.length or 1
         moves = 2 * spec.state_count + spec.sequence_count + spec.draw_count + spec.row_count
         self.assembled = BodyBlock(spec, [plan], executor, moves=moves)
         self._set_count()
         self._place_states()
         self._place_rows()
         self._place_constants()
+        if self._threads > 1:
+            self._run_abreast()
+            return
         self.assembled.place_rest(plan)
         if spec.ended:
             slot = plan.slots[plan.targets[spec.state_count]]
@@ -192,13 +209,25 @@ class _Loop:
             self.assembled.read_truth(slot.desc.dtype)
         self.assembled.add(plan)
 
+    def _run_abreast(self) -> None:
+        """Steps that run at once: what each makes does not depend on how, and so not on the count of threads.
+
+        Where there are enough, each thread takes steps apart from the others, which it seldom waits for, and reads what
+        it wrote. More threads than steps share each row of all of them.
+        """
+        steps, plan, threads, far = self._at_once, self._plan, self._threads, self._row_bytes()
+        if threads <= steps:
+            self.assembled.add_apart(plan, steps, threads, self._apart, far)
+        else:
+            self.assembled.add_together(plan, steps, self._together, -(-2 * threads // steps), far)
+
     def _input(self, number: int) -> int:
         """The word of the address for an input of the body."""
         return self.assembled.input(self._spec.counted + number)
 
     def _set_count(self) -> None:
         spec, made = self._spec, self.assembled
-        made.block[LoopWord.COUNT] = _MOST_STEPS if spec.length is None else spec.length
+        made.block[LoopWord.COUNT] = _MOST_STEPS if spec.length is None else spec.length // self._at_once
         if spec.counted:
             made.block.fix(LoopWord.COUNT_AT, made.input(0))
         if spec.ended:
@@ -229,19 +258,30 @@ class _Loop:
         """The array of an output that has a row for each step."""
         spec, made = self._spec, self.assembled
         fills = spec.length or 0 if spec.counted or spec.ended else 0
-        return made.move(made.output(output), STRIDE=desc.nbytes, BACKWARDS=int(spec.backwards), FILLS=fills)
+        stride = desc.nbytes * self._at_once
+        return made.move(made.output(output), STRIDE=stride, BACKWARDS=int(spec.backwards), FILLS=fills)
 
     def _place_rows(self) -> None:
         """Sequences and outputs by rows; nobody reads what has no target."""
         spec, plan, made = self._spec, self._plan, self.assembled
         for number in range(spec.sequence_count):
             if number in self._sources:
-                stride, base = self._strides[number], self._input(number)
+                stride, base = self._strides[number] * self._at_once, self._input(number)
                 made.moved[self._sources[number]] = made.move(base, STRIDE=stride, BACKWARDS=int(spec.backwards))
         for number in range(spec.first_row, len(spec.outputs)):
             if plan.targets[number] >= 0:
                 memory = plan.slots[plan.targets[number]].memory
                 made.moved[memory] = self._row(number, spec.body.result_descs[number])
+
+    def _row_bytes(self) -> dict[int, int]:
+        """By memory of a sequence or of rows of an output the bytes from one row to the next."""
+        spec, plan = self._spec, self._plan
+        strides = enumerate(self._strides)
+        found = {self._sources[number]: stride for number, stride in strides if number in self._sources}
+        for number, desc in enumerate(spec.body.result_descs):
+            if plan.targets[number] >= 0:
+                found[plan.slots[plan.targets[number]].memory] = desc.nbytes
+        return found
 
     def _place_constants(self) -> None:
         """Constants, and random states, which go on where they are."""

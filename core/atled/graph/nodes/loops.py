@@ -33,6 +33,8 @@ class LoopOp(BodyOp, abstract=True):
     counted: whether an input says how many steps there are; a negative count, or one beyond `length`, is an error.
     ended: whether the body may end the loop, which goes forwards then. The step in which it says so is the last one.
     backwards: whether rows are taken from the last step's to the first one's: with n steps, step k has row n - 1 - k.
+    abreast: whether several steps may run at once, each in memory of its own: of a known length, without states and
+        random states, forwards.
 
     Args:
         count: () int64, where `counted`.
@@ -60,7 +62,9 @@ class LoopOp(BodyOp, abstract=True):
         counted: bool = False,
         ended: bool = False,
         backwards: bool = False,
+        abreast: bool = False,
     ) -> None:
+        assert not abreast or (length and not (states or draws or counted or ended or backwards))
         self.body = body
         self.sequence_count = sequences
         self.state_count = states
@@ -68,6 +72,7 @@ class LoopOp(BodyOp, abstract=True):
         self.counted = counted
         self.ended = ended
         self.backwards = backwards
+        self.abreast = abreast
         self.first_row = states + ended
         self.auxiliary = [f"row{number}" for number in range(len(body.results) - self.first_row)]
         self.outputs = (*(f"state{number}" for number in range(states)), *(["steps"] if ended else []), *self.auxiliary)
@@ -76,7 +81,7 @@ class LoopOp(BodyOp, abstract=True):
         constants = len(body.inputs) - sequences - states - draws
         kinds = [("sequence", sequences), ("state", states), ("constant", constants)]
         names = [f"{kind}{number}" for kind, count in kinds for number in range(count)]
-        super().__init__([body], names, draws, sequences, states, length, counted, ended, backwards)
+        super().__init__([body], names, draws, sequences, states, length, counted, ended, backwards, abreast)
         self._check()
 
     @property
@@ -95,6 +100,7 @@ class LoopOp(BodyOp, abstract=True):
             counted=self.counted,
             ended=self.ended,
             backwards=self.backwards,
+            abreast=self.abreast,
         )
 
     def _check(self) -> None:

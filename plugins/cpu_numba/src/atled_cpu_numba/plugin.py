@@ -129,6 +129,14 @@ class _Executor:
 
         return pool.loop_kernel()
 
+    def abreast_kernels(self) -> tuple[int, int, int]:
+        """For steps that run at once: the kernels of `TogetherWord` and `ApartWord`, and how many threads there are."""
+        from atled_cpu_numba import pool  # as above
+        from atled_cpu_numba.kernels.abreast import APART, TOGETHER  # few plans need it
+
+        threads = pool.thread_count()
+        return (TOGETHER.address(), APART.address(), threads) if threads > 1 else (0, 0, 1)
+
 
 class CpuPlugin:
     """Backend `cpu`: numba and LLVM kernels; ops without one are computed by their reference, and say so."""
