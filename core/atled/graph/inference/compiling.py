@@ -8,10 +8,12 @@ from functools import partial
 from atled.array_desc import ArrayDesc
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
+from atled.graph.inference.by_samples import by_samples
 from atled.graph.inference.fixed_graph import FixedGraph, added, fixed_values_of
 from atled.graph.inference.folding import PRODUCTS
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.nodes.loops import LoopOp
 from atled.named_tuple import NamedTuple
 
 Key = tuple[int, int | str]
@@ -66,8 +68,13 @@ def compile_inference(
     """
     building = _Building(recorded, inputs, parameters)
     results = building.results()
-    plan = lower(building.graph, results)
     shapes = tuple(value.shape for value in results)
+    plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
+    loops = [step for step in plan.steps if isinstance(step.node.spec, LoopOp) and step.node.spec.abreast]
+    if any(step.native is None for step in loops):
+        # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
+        building = _Building(recorded, inputs, parameters)
+        plan = lower(building.graph, building.results())
     return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded, parameters))
 
 

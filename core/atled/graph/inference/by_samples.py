@@ -1,0 +1,214 @@
+"""Chains of convolutions over a batch, taken some samples at a time: what is between them stays in the caches.
+
+A convolution of a batch writes more than the caches hold, and the next one reads it from memory. Where the samples
+pass through a chain one after the other, each of its steps reads what was just written, and memory is wanted for few
+samples instead of all. In exchange each weight is read once for every group of samples: so deep layers, of large
+weights on few positions, take the batch as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.place import HOST
+from atled.graph.nodes.body import BodyBuilder
+from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.loops import LoopOp
+from atled.graph.nodes.order import nodes_for
+from atled.limits.processor_caches import core_cache_bytes
+from atled.named_tuple import NamedTuple
+from atled_contexts import native_executor
+
+_CONVOLUTIONS = frozenset(("Convolution", "DepthwiseConvolution"))
+_POOLINGS = frozenset(("AveragePooling", "MaxPooling", "SumPooling"))
+
+# The form in which a kernel of several taps is read may be larger than the kernel: Winograd's of 3 x 3 is four times.
+_FORM_OF_WINDOWS = 4
+
+
+class Chain(NamedTuple):
+    """Nodes in a row that may run for some samples before they run for others.
+
+    whole: the values that have a row per sample.  leaving: those that they make and others read.
+    samples: how many at a time.
+    """
+
+    nodes: Sequence[IRNode]
+    whole: Set[IRValue]
+    leaving: Sequence[IRValue]
+    samples: int
+
+
+def by_samples(graph: Graph, results: Sequence[IRValue], input_count: int) -> list[IRValue] | None:
+    """The results of a graph with a loop over samples in the place of a chain; None where there is none that pays.
+
+    input_count: outside arrays below this number are inputs; the others do not depend on the batch.
+    """
+    nodes = nodes_for(graph, results)
+    read = {value for node in nodes for value in node.inputs if value is not None}
+    inputs = {value for value in read if 0 <= value.external < input_count}
+    batches = {value.shape[:1] for value in inputs}
+    if len(batches) != 1 or batches == {()} or batches == {(1,)}:
+        return None
+    ((batch,),) = batches
+    runs, whole = _runs(nodes, inputs, batch)
+    found = [_chain(run, whole, nodes, results, batch) for run in runs]
+    chains = [chain for chain in found if chain is not None]
+    if not chains:
+        return None
+    # A network has one stage of large images; of several, that which moves most.
+    best = max(chains, key=lambda chain: sum(map(_moved_bytes, chain.nodes)))
+    return _rebuilt(graph, nodes, results, best, batch)
+
+
+def _runs(nodes: Sequence[IRNode], inputs: Set[IRValue], batch: int) -> tuple[list[list[IRNode]], Set[IRValue]]:
+    """The longest rows of nodes that compute each sample by itself, and the values that have a row per sample."""
+    depending, whole = set(inputs), set(inputs)
+    runs: list[list[IRNode]] = [[]]
+    for node in nodes:
+        if depending.isdisjoint(value for value in node.inputs if value is not None):
+            continue
+        depending.update(node.outputs)
+        if not _is_by_samples(node, whole, batch):
+            runs.append([])
+            continue
+        if runs[-1] and (node.context != runs[-1][-1].context or _executor(node) is not _executor(runs[-1][-1])):
+            runs.append([])
+        runs[-1].append(node)
+        whole.update(node.outputs)
+    return [run for run in runs if run], whole
+
+
+def _is_by_samples(node: IRNode, whole: Set[IRValue], batch: int) -> bool:
+    """Whether row n of what a node makes depends on rows n of what it reads, and a loop in host memory can run it."""
+    spec, attributes, x = node.spec, node.attributes, node.inputs[0]
+    if spec is None or x is None or not hasattr(_executor(node), "loop_kernel"):
+        return False
+    made = node.outputs[0]
+    if made.shape[:1] != (batch,) or made.place is not HOST:
+        return False
+    if spec.program is not None:
+        # An operand that is no row per sample must be the same for all of them.
+        return not spec.random and all(
+            value.ndim == made.ndim if value in whole else value.shape[-made.ndim :][:1] != (batch,)
+            for value in node.inputs
+            if value is not None
+        )
+    if spec.name in _CONVOLUTIONS:
+        return x in whole and whole.isdisjoint(node.inputs[1:]) and attributes["base_axis"] > 0
+    return spec.name in _POOLINGS and x in whole and x.ndim > len(attributes["kernel"]) + 1
+
+
+def _executor(node: IRNode) -> object | None:
+    return None if node.decision is None else native_executor(node.decision.backend)
+
+
+def _moved_bytes(node: IRNode) -> int:
+    """The bytes of samples that a node reads and writes; nothing for what is computed on the way of another one."""
+    assert node.spec is not None and node.inputs[0] is not None
+    if node.spec.program is not None:
+        return 0
+    return node.inputs[0].desc.nbytes + node.outputs[0].desc.nbytes
+
+
+def _read_again(node: IRNode) -> int:
+    """The bytes that a node reads for each group of samples anew."""
+    assert node.spec is not None
+    if node.spec.name not in _CONVOLUTIONS:
+        return 0
+    weight = node.inputs[1]
+    assert weight is not None
+    is_windows = node.attributes.get("group", 1) == 1 and weight.size > weight.shape[0] * weight.shape[1]
+    return weight.desc.nbytes * (_FORM_OF_WINDOWS if is_windows else 1)
+
+
+def _chain(
+    run: Sequence[IRNode], whole: Set[IRValue], every: Sequence[IRNode], results: Sequence[IRValue], batch: int
+) -> Chain | None:
+    """The part of a run that gains most, if any does: as few bytes as can be moved to and from far.
+
+    every: the nodes of the graph.
+    """
+    near = core_cache_bytes()
+    large = [_moved_bytes(node) for node in run if _moved_bytes(node) > near]
+    if len(large) < 2:
+        return None
+    fitting = [count for count in range(1, batch) if batch % count == 0 and count * max(large) <= near * batch]
+    samples = max(fitting, default=1)
+    gains = [
+        (_moved_bytes(node) if _moved_bytes(node) > near else 0) - (batch // samples - 1) * _read_again(node)
+        for node in run
+    ]
+    start, stop, gained = _best_part(gains)
+    nodes = run[start:stop]
+    leaving = _leaving(nodes, every, results)
+    made = {value for node in nodes for value in node.outputs}
+    given = {value for node in nodes for value in node.inputs if value in whole and value not in made}
+    crossing = sum(value.desc.nbytes for value in (*given, *leaving) if value is not None)
+    return Chain(nodes, whole, leaving, samples) if gained > crossing else None
+
+
+def _best_part(gains: Sequence[int]) -> tuple[int, int, int]:
+    """Where the neighbours with the greatest sum begin and end, and that sum; zeros behind them belong to them."""
+    best, start, gained = (0, 0, 0), 0, 0
+    for number, gain in enumerate(gains):
+        if gained <= 0:
+            start, gained = number, 0
+        gained += gain
+        if gained >= best[2] and gained > 0:
+            best = start, number + 1, gained
+    return best
+
+
+def _leaving(nodes: Sequence[IRNode], every: Sequence[IRNode], results: Sequence[IRValue]) -> list[IRValue]:
+    """The values that some nodes make and that others read, or that are results."""
+    inside = set(nodes)
+    read = {value for node in every if node not in inside for value in node.inputs}.union(results)
+    return [value for node in nodes for value in node.outputs if value in read]
+
+
+def _rebuilt(
+    graph: Graph, nodes: Sequence[IRNode], results: Sequence[IRValue], chain: Chain, batch: int
+) -> list[IRValue]:
+    """The results as they follow from a loop, which the graph has from now on; what the loop replaces is not read."""
+    context = graph.context = chain.nodes[-1].context
+    loop, sequences, constants = _loop(graph, chain, batch)
+    steps = batch // chain.samples
+    rows = [graph.reshape(value, (steps, chain.samples, *value.shape[1:])) for value in sequences]
+    made = graph.add(loop, [*rows, *constants], {}, context).outputs
+    now = {value: graph.reshape(row, value.shape) for value, row in zip(chain.leaving, made, strict=True)}
+    for node in nodes[nodes.index(chain.nodes[-1]) + 1 :]:
+        if node.spec is not None and not now.keys().isdisjoint(value for value in node.inputs if value is not None):
+            inputs = [None if value is None else now.get(value, value) for value in node.inputs]
+            again = graph.add(node.spec, inputs, node.attributes, node.context)
+            now.update(zip(node.outputs, again.outputs, strict=True))
+    return [now.get(value, value) for value in results]
+
+
+def _loop(graph: Graph, chain: Chain, batch: int) -> tuple[LoopOp, list[IRValue], list[IRValue]]:
+    """A loop whose body is a chain for some samples, and the values that are its sequences and its constants."""
+    made = {value for node in chain.nodes for value in node.outputs}
+    read = dict.fromkeys(value for node in chain.nodes for value in node.inputs if value not in made)
+    sequences = [value for value in read if value is not None and value in chain.whole]
+    constants = [value for value in read if value is not None and value not in chain.whole]
+    builder = BodyBuilder(chain.nodes[0].context)
+    few = {value: builder.input(ArrayDesc((chain.samples, *value.shape[1:]), value.dtype)) for value in sequences}
+    few |= {value: builder.input(value.desc) for value in constants}
+    for node in chain.nodes:
+        assert node.spec is not None
+        attributes = dict(node.attributes)
+        for name in node.spec.float_names:
+            attributes[name] = _constant(builder, graph, attributes[name])
+        inputs = [None if value is None else few[value] for value in node.inputs]
+        few.update(zip(node.outputs, builder.add(node.spec, inputs, attributes, node.context).outputs, strict=True))
+    body = builder.body([few[value] for value in chain.leaving])
+    loop = LoopOp(body, sequences=len(sequences), length=batch // chain.samples, abreast=True)
+    loop.note += f", {chain.samples} of {batch} samples at a time"
+    return loop, sequences, constants
+
+
+def _constant(builder: BodyBuilder, graph: Graph, slot: FloatSlot) -> FloatSlot:
+    kind, value = graph.floats[slot.index]
+    assert kind == "constant", "an inference has no other floats"
+    return builder.constant(value)
