@@ -102,7 +102,9 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     copying_two_thirds = make_row_tile(two_thirds, vectors, dtype, copies=True)
     copying_third = make_row_tile(third, vectors, dtype, copies=True)
     plain = make_row_tile(rows, vectors, dtype)
-    near = make_near_tile(rows, vectors, dtype)
+    near, near_two_thirds = make_near_tile(rows, vectors, dtype), make_near_tile(two_thirds, vectors, dtype)
+    asking = make_near_tile(rows, vectors, dtype, asks=True)
+    asking_two_thirds = make_near_tile(two_thirds, vectors, dtype, asks=True)
     plain_two_thirds = make_row_tile(two_thirds, vectors, dtype)
     plain_third = make_row_tile(third, vectors, dtype)
     # For the last columns, all heights.
@@ -158,8 +160,14 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     plain_slim(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
-                elif a_is_near and i > 0 and rest > two_thirds:
-                    near((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left))
+                elif a_is_near and wanted != 0 and rest > two_thirds:
+                    asking((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
+                elif a_is_near and wanted != 0 and rest > third:
+                    asking_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
+                elif a_is_near and rest > two_thirds:
+                    near((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                elif has_near and third < rest <= two_thirds:
+                    near_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
                 elif rest > two_thirds:
                     plain(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)

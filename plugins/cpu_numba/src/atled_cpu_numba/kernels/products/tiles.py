@@ -107,17 +107,17 @@ def make_row_tile(
     return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
 
 
-def make_near_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
+def make_near_tile(rows: int, vectors: int, dtype: str = "float32", *, asks: bool = False) -> Any:
     """An intrinsic that computes one tile of C as `make_row_tile` does, from a panel of B that is near.
 
-    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n)): as there, but for b: B[i, j] at
+    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead)): as there, but for b: B[i, j] at
     b[i * `vectors` vectors + j].
-    Nothing of A and B is prefetched: both were read a moment ago, and instructions that find nothing to do take up to a
-    tenth of the time (Zen 3, beside a busy core).
+    Nothing of A is prefetched, and of B nothing but with `asks`, from b + ahead elements on: both were read a moment
+    ago, and instructions that find nothing to do take up to a tenth of the time (Zen 3, beside a busy core).
     """
     width = vectors * lanes_of(dtype).vector
 
-    def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n):
+    def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead):
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = _row_starts(w, a, a_row, m, rows)
@@ -128,6 +128,8 @@ def make_near_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
         def with_terms(carried, count):
             sums, at, b_now = carried[:-2], carried[-2], w.opaque(carried[-1])
             for term in range(count):
+                for j in range(0, width, _LINE_BYTES // w.size) if asks else ():
+                    w.prefetch(w.at(w.at(b_now, ahead), term * width + j))
                 b_vectors = [w.load(w.at(b_now, term * width + j * w.width)) for j in range(vectors)]
                 values = [w.splat(w.load_one(w.at(start, at))) for start in starts]
                 sums = [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
@@ -141,7 +143,7 @@ def make_near_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
             sums += with_terms(phis, _TERMS_AT_ONCE)
         _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n)
 
-    return vector_intrinsic("near_tile", 11, generate, "One tile of a matrix product; see make_near_tile.", dtype)
+    return vector_intrinsic("near_tile", 12, generate, "One tile of a matrix product; see make_near_tile.", dtype)
 
 
 def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks: list[Any]) -> None:
