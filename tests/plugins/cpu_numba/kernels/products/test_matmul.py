@@ -154,6 +154,12 @@ def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m
         (512, 128, 1024, True, "float32", "a transposed, b packed, 6x16 tiles"),
         (512, 512, 512, False, "float32", "a in place, b in place, 6x16 tiles"),
         (1024, 64, 2048, False, "float32", "a in place, b in place, 6x16 tiles"),
+        (1024, 32, 512, True, "float32", "a transposed, b in place, 6x16 tiles"),
+        (512, 128, 64, True, "float32", "a transposed, b in place, 6x16 tiles"),
+        (512, 128, 48, True, "float32", "a in place, b in place, 6x16 tiles"),
+        (500, 128, 512, True, "float32", "a in place, b in place, 6x16 tiles"),
+        (8192, 16, 1024, True, "float32", "a transposed, b in place, 6x16 tiles written past the caches"),
+        (1024, 128, 512, True, "float64", "a in place, b in place, 6x8 tiles"),
         (1024, 1024, 1024, False, "float64", "a in place, b in place, 6x8 tiles"),
     ],
 )
