@@ -78,3 +78,10 @@ def test_an_index_out_of_range_gives_a_code_and_writes_nothing(run, wrong):
     assert run(extremum, "MaxMinGrad", [y, index], [gx], axes=(0, 2), shape=(3, 2, 4)) == 1
     assert (y == 7).all()
     assert (gx == 7).all()
+
+
+@pytest.mark.parametrize("name, dtype", [("ArgMax", np.int64), ("ArgMin", np.int64), ("MaxTies", "f"), ("MinTies", "f")])
+@pytest.mark.parametrize("shape, axes", [((0, 3), (1,)), ((2, 0, 8), (2,)), ((5, 0), (0,))])
+def test_an_array_without_elements_has_no_extrema(run, name, dtype, shape, axes):
+    kept = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+    assert run(extremum, name, [np.zeros(shape, "f")], [np.zeros(kept, dtype)], axes=axes, keep_dims=False) == 0

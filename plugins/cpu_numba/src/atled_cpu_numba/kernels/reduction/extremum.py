@@ -257,9 +257,9 @@ def prepare(call: Call) -> Prepared:
     alone = name in _WITHOUT_PLACES and not call.wanted[1]
     computed = _WITHOUT_PLACES[name] if alone else _KERNEL_OF.get(name, name)
     kernel, note = _KERNELS[computed, by_rows][dtype], "rows" if by_rows else "columns"
-    if name in _KERNEL_OF:  # the values go into the workspace
-        place_first = (Block.x, Block.index, Block.y)
-        return launch(kernel, words, place_first, parts=parts, workspace=8 * call.outputs[0].size, note=note)
+    if name in _KERNEL_OF:  # the values go into the workspace, which there is for no values, too: it has a word
+        place_first, nbytes = (Block.x, Block.index, Block.y), 8 * max(1, call.outputs[0].size)
+        return launch(kernel, words, place_first, parts=parts, workspace=nbytes, note=note)
     found = (Block.x, Block.y, NO_WORD if alone else Block.index)[: 1 + len(call.outputs)]
     size, is_whole = call.inputs[0].dtype.itemsize, by_rows or words[Block.unit_columns] >= groups.kept_inner
     of_one = groups.reduced_outer * groups.reduced_inner * (1 if by_rows else groups.kept_inner)
