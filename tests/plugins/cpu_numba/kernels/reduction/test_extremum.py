@@ -80,7 +80,7 @@ def test_an_index_out_of_range_gives_a_code_and_writes_nothing(run, wrong):
     assert (gx == 7).all()
 
 
-@pytest.mark.parametrize("name, dtype", [("ArgMax", np.int64), ("ArgMin", np.int64), ("MaxTies", "f"), ("MinTies", "f")])
+@pytest.mark.parametrize("name, dtype", [("ArgMax", "q"), ("ArgMin", "q"), ("MaxTies", "f"), ("MinTies", "f")])
 @pytest.mark.parametrize("shape, axes", [((0, 3), (1,)), ((2, 0, 8), (2,)), ((5, 0), (0,))])
 def test_an_array_without_elements_has_no_extrema(run, name, dtype, shape, axes):
     kept = tuple(size for axis, size in enumerate(shape) if axis not in axes)
