@@ -57,8 +57,8 @@ class CutWindows(Channelled, abstract=True):
         """How many windows there are along each axis; refuses what has none, or one without an element."""
         counts = cut_counts(sizes, kernel, stride, pad, caffe)
         for n, k, s, p, count in zip(sizes, kernel, stride, pad, counts, strict=True):
-            # The first window ends earliest and the last one starts latest, so they tell for all.
-            if count < 1 or p >= k or (count - 1) * s - p >= n:
+            # The first window ends earliest and the last one starts latest: where there are elements they tell for all.
+            if count < 1 or not n or p >= k or (count - 1) * s - p >= n:
                 raise self.error(
                     inputs,
                     f"no window of kernel {list(kernel)} fits into {list(sizes)} with pad {list(pad)}"

@@ -73,8 +73,8 @@ class MaxPooling(Pooling):
                 (x,), f"kernel={kernel} has 2^31 places or more, more than are numbered", "use a smaller kernel"
             )
         for n, count, k, s, p in zip(sizes, counts, kernel, stride, pad, strict=True):
-            # The first window ends earliest and the last one starts latest, so they tell for all.
-            if p >= k or (count - 1) * s - p >= n:
+            # The first window ends earliest and the last one starts latest: where there are elements they tell for all.
+            if not n or p >= k or (count - 1) * s - p >= n:
                 raise self.error(
                     (x,),
                     f"a window of kernel {list(kernel)} with pad {list(pad)} would see padding only",
@@ -139,6 +139,7 @@ class MaxPooling(Pooling):
         return (
             Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),
             Refused(ValueError, "padding only", (2, 3, 4), kernel=(2, 2), pad=(2, 0)),
+            Refused(ValueError, "padding only", (2, 0, 4), kernel=(3, 3), pad=(2, 1)),
             Refused(
                 ValueError, "padding only", (2, 4, 4), kernel=(2, 2), stride=(1, 1), pad=(1, 1), ignore_border=False
             ),

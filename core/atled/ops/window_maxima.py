@@ -100,6 +100,7 @@ class WindowMax(CutWindows):
         return (
             Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),
             Refused(ValueError, "would see no element", (2, 3, 4), kernel=(2, 2), pad=(2, 0)),
+            Refused(ValueError, "would see no element", (2, 3, 0), kernel=(2, 2), pad=(0, 1)),
             Refused(ValueError, "would see no element", (5,), kernel=(1,), stride=(3,), caffe=True),
             Refused(ValueError, "kernel=.* has 3 entries", (3, 4), kernel=(2, 2, 2)),
             Refused(ValueError, "2\\^31 places", (3, 4), kernel=(2**16, 2**16)),

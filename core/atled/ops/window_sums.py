@@ -82,6 +82,7 @@ class WindowSum(CutWindows):
         return (
             Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),
             Refused(ValueError, "would see no element", (2, 3, 4), kernel=(2, 2), pad=(2, 0)),
+            Refused(ValueError, "would see no element", (2, 3, 0), kernel=(2, 2), pad=(0, 1)),
             Refused(ValueError, "pad=.* below 0", (2, 3, 4), kernel=(2, 2), pad=(-1, 0)),
         )
 
@@ -219,4 +220,5 @@ class WindowNorm(CutWindows):
         return (
             Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),
             Refused(ValueError, "would see no element", (2, 3, 4), kernel=(2, 2), pad=(2, 0)),
+            Refused(ValueError, "would see no element", (2, 3, 0), kernel=(2, 2), pad=(0, 1)),
         )

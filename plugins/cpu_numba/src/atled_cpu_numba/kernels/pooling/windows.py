@@ -96,8 +96,8 @@ def kernel_for(name: str, dtype: str, height: Axis, width: Axis) -> Kernel | Non
     kind = width.kernel, width.stride
     if name not in _KERNELS or kind not in _KINDS or (height.kernel, height.stride) != kind:
         return None
-    # Each window sees an element, and only one at each end is cut.
-    taken = all(axis.result and axis.pad in (0, 1) and axis.source > _start(axis) for axis in (height, width))
+    # Each window sees an element, of which there are some, and only one at each end is cut.
+    taken = all(axis.result and axis.pad in (0, 1) and axis.source > max(0, _start(axis)) for axis in (height, width))
     is_next_cut = _start(width) - width.stride + width.kernel > width.source
     return _KERNELS[name][kind][dtype] if taken and not is_next_cut else None
 
