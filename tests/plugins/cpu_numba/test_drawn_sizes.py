@@ -6,7 +6,7 @@ Sizes become 0, 1, less or more than a vector; equal ones stay equal. What the o
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from atled_cpu_numba.computed_by import KERNELS
 from atled_cpu_numba.kernels.shared import launch
 from drawn_calls import THREADS, threads
 
-COUNT = 120
+COUNT = 70
 MOST = 1 << 15  # elements of an array
 NAMES = sorted({name for names in KERNELS.values() for name in names})
 
@@ -42,17 +42,25 @@ def every_call_is_worth_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drawn(rng: np.random.Generator, spec: OpSpec) -> Sample | None:
     """A sample of the op with other sizes, strides and kernels; None for one of given values."""
-    sample = copy.copy(samples_of(spec)[rng.integers(len(samples_of(spec)))])
-    shapes = [data.shape for data in sample.inputs if data is not None]
-    others = {size: drawn_size(rng, size) for shape in shapes for size in shape}
-    inputs = []
-    for data in sample.inputs:
-        if isinstance(data, Exact):
-            return None
-        inputs.append(None if data is None else resized(data, others))
-    sample.inputs = tuple(inputs)
-    sample.attributes = {name: drawn_attribute(rng, name, value, others) for name, value in sample.attributes.items()}
-    return sample
+    sample = samples_of(spec)[rng.integers(len(samples_of(spec)))]
+    others = {size: drawn_size(rng, size) for size in sizes_of(sample)}
+    other = with_sizes(sample, others)
+    if other is not None:
+        other.attributes = {name: drawn_attribute(rng, name, value, others) for name, value in other.attributes.items()}
+    return other
+
+
+def sizes_of(sample: Sample) -> list[int]:
+    return sorted({size for data in sample.inputs if data is not None for size in data.shape})
+
+
+def with_sizes(sample: Sample, others: dict[int, int]) -> Sample | None:
+    """The sample with other sizes of its inputs; None for one of given values."""
+    if any(isinstance(data, Exact) for data in sample.inputs):
+        return None
+    other = copy.copy(sample)
+    other.inputs = tuple(None if data is None else resized(data, others) for data in sample.inputs)
+    return other
 
 
 def drawn_size(rng: np.random.Generator, size: int) -> int:
@@ -61,15 +69,19 @@ def drawn_size(rng: np.random.Generator, size: int) -> int:
 
 def resized(data: Data, others: dict[int, int]) -> Data:
     other = copy.copy(data)
-    other.shape = tuple(others[size] for size in data.shape)
+    other.shape = renamed(data.shape, others)
     if isinstance(other, Ints) and others.get(other.high):  # labels, below the size of another array
         other.high = others[other.high]
     return other
 
 
+def renamed(shape: Sequence[int], others: dict[int, int]) -> tuple[int, ...]:
+    return tuple(others.get(size, size) for size in shape)
+
+
 def drawn_attribute(rng: np.random.Generator, name: str, value: Any, others: dict[int, int]) -> Any:
     if name == "shape" and rng.random() < 0.7:
-        return tuple(others.get(size, size) for size in value)
+        return renamed(value, others)
     if name in ("stride", "kernel", "pad") and rng.random() < 0.3:
         return tuple(int(size) for size in rng.integers(name != "pad", 4, len(value)))
     return not value if isinstance(value, bool) and rng.random() < 0.3 else value
@@ -123,3 +135,26 @@ def test_kernels_on_arrays_of_other_sizes(subject: Subject, config: str, seed: i
             for made in subject.accepting(case):
                 check(case, made, expected)
     assert tried > COUNT // 3
+
+
+def emptied(sample: Sample) -> Iterator[Sample]:
+    """The sample with each of its sizes 0, in its attribute `shape` or not."""
+    for size in sizes_of(sample):
+        other = with_sizes(sample, {size: 0})
+        if other is None:
+            continue
+        yield other
+        if "shape" in other.attributes:
+            again = copy.copy(other)
+            again.attributes = {**other.attributes, "shape": renamed(other.attributes["shape"], {size: 0})}
+            yield again
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_on_arrays_with_an_axis_of_no_elements(subject: Subject, name: str) -> None:
+    for sample in samples_of(SPECS[name]):
+        for other in emptied(sample):
+            case = Case(subject, SPECS[name], 0, "cpu", "float", other)
+            expected = expected_of(case)
+            for made in subject.accepting(case) if expected is not None else ():
+                check(case, made, expected)
