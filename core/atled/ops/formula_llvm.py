@@ -21,6 +21,7 @@ from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Progra
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
 from atled.ops.formula_llvm_angles import ANGLES, QUICK_ANGLES
+from atled.ops.formula_llvm_bfloat import bfloat_to_float, float_to_bfloat, floats_to_pair, pair_to_floats
 from atled.ops.formula_llvm_circular import CIRCULAR
 from atled.ops.formula_llvm_circular_double import CIRCULAR_DOUBLE
 from atled.ops.formula_llvm_double import DOUBLE_FUNCTIONS
@@ -32,9 +33,7 @@ from atled.ops.formula_llvm_math import (
     INTRINSICS,
     Code,
     Real,
-    bfloat_to_float,
     call_function,
-    float_to_bfloat,
     float_to_half,
     half_to_float,
 )
@@ -167,6 +166,7 @@ class _Writer:
         self.loops: list[str] = []  # per loop what is said of it, as the end of its metadata
         self.buffers: list[str] = []  # per output, where it is computed in pieces
         self.streamed = False
+        self.in_pairs = self.are_pairs()
 
     def write(self, name: str, *, ranges: bool, streamed: bool) -> str:
         self.streamed = streamed
@@ -429,6 +429,9 @@ class _Writer:
         place: (operand, index) -> where an element of an output is written; in its array if not given.
         quick: compute by the quick forms that there are.
         """
+        if self.in_pairs:
+            self.write_pairs(loop, start, stop, pointers, varying, place)
+            return "false"
         before = dict(self.values)
         # Of the width of what is compared, or vectors would be repacked.
         flag = f"i{8 * item_bytes(self.layout.compute)}"
@@ -437,9 +440,7 @@ class _Writer:
         index = self.begin_loop(loop, start, *phis)
         self.load_varying(index, pointers, varying)
         hard = self.compute_all(self.nodes, quick=looks)
-        for i, expression in enumerate(self.expressions, len(self.program.inputs)):
-            target = self.element(i, pointers[i], index) if place is None else place(i, index)
-            self.store(i, target, self.real_value(expression))
+        self.store_outputs(index, pointers, place)
         if looks:
             is_hard = functools.reduce(lambda a, b: self.code.let(f"or i1 {a}, {b}"), hard)
             self.code.do(
@@ -448,6 +449,64 @@ class _Writer:
         self.end_loop(loop, stop, self.interleaved(looks))
         self.values = before  # values of one loop are none in another
         return self.code.let(f"icmp ne {flag} %{loop}.found.next, 0") if looks else "false"
+
+    def store_outputs(self, index: str, pointers: list[str], place: Callable[[int, str], str] | None) -> None:
+        for i, expression in enumerate(self.expressions, len(self.program.inputs)):
+            target = self.element(i, pointers[i], index) if place is None else place(i, index)
+            self.store(i, target, self.real_value(expression))
+
+    def are_pairs(self) -> bool:
+        """Whether rows go on by two neighbours at a time: all that varies is bfloat16, side by side."""
+        dtypes, inner = self.layout.dtypes, self.layout.inner_strides
+        varying = {dtype for dtype, stride in zip(dtypes, inner, strict=True) if stride}
+        return varying == {"bfloat16"} and set(inner) <= {0, 1} and self.real.type == FLOAT and not self.has_quick()
+
+    def write_pairs(
+        self,
+        loop: str,
+        start: str,
+        stop: str,
+        pointers: list[str],
+        varying: list[tuple[int, Expr]],
+        place: Callable[[int, str], str] | None,
+    ) -> None:
+        """The same two by two, then the last one where their number is odd."""
+        code, let, before = self.code, self.code.let, dict(self.values)
+        assert isinstance(self.real, Real)
+        count = let(f"sub i64 {stop}, {start}")
+        end = let(f"add i64 {start}, {let(f'and i64 {count}, -2')}")
+        code.do(f"br i1 {let(f'icmp ult i64 {start}, {end}')}, label %{loop}.pairs, label %{loop}.rest")
+        code.label(f"{loop}.pairs")
+        index = self.begin_loop(loop, start)
+        words = []
+        for i, _ in varying:
+            words.append(let(f"load i32, ptr {self.element(i, pointers[i], index)}, align 2, !llvm.access.group !0"))
+        pairs = [pair_to_floats(self.real, word) for word in words]
+        results, first_line = [], len(code.lines)
+        for number in range(2):
+            self.values = before | {node: pair[number] for (_, node), pair in zip(varying, pairs, strict=True)}
+            self.compute_all(self.nodes)
+            results.append([self.real_value(expression) for expression in self.expressions])
+        # Side by side, as LLVM has the vectors that it interleaves: neither waits for all of the other.
+        lines = code.lines[first_line:]
+        halves = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+        code.lines[first_line:] = [line for both in zip(*halves, strict=True) for line in both]
+        for i, (first, second) in enumerate(zip(*results, strict=True), len(self.program.inputs)):
+            target = self.element(i, pointers[i], index) if place is None else place(i, index)
+            word = floats_to_pair(self.real, first, second)
+            code.do(f"store i32 {word}, ptr {target}, align 2, !llvm.access.group !0")
+        self.end_loop(loop, end, self.interleaved(False), step=2)
+        code.do(f"br label %{loop}.rest")
+        code.label(f"{loop}.rest")
+        code.do(f"br i1 {let(f'icmp ult i64 {end}, {stop}')}, label %{loop}.last, label %{loop}.finished")
+        code.label(f"{loop}.last")
+        self.values = dict(before)
+        self.load_varying(end, pointers, varying)
+        self.compute_all(self.nodes)
+        self.store_outputs(end, pointers, place)
+        code.do(f"br label %{loop}.finished")
+        code.label(f"{loop}.finished")
+        self.values = before
 
     def interleaved(self, is_quick: bool) -> int:
         """How many vectors a loop computes side by side; 0: what LLVM thinks of it."""
@@ -468,10 +527,10 @@ class _Writer:
             code.do(phi)
         return f"%{loop}.i"
 
-    def end_loop(self, loop: str, stop: str, interleaved: int) -> None:
+    def end_loop(self, loop: str, stop: str, interleaved: int, step: int = 1) -> None:
         """Closes it; interleaved: vectors of an iteration, side by side, if that is not left to LLVM."""
         code = self.code
-        code.do(f"%{loop}.i.next = add nuw i64 %{loop}.i, 1")
+        code.do(f"%{loop}.i.next = add nuw i64 %{loop}.i, {step}")
         code.do(f"%{loop}.more = icmp ult i64 %{loop}.i.next, {stop}")
         code.do(f"br i1 %{loop}.more, label %{loop}, label %{loop}.end, !llvm.loop !{3 + len(self.loops)}")
         code.label(f"{loop}.end")
@@ -482,7 +541,7 @@ class _Writer:
         for i, node in varying:
             self.values[node] = self.load(i, self.element(i, pointers[i], index), ", !llvm.access.group !0")
 
-    def compute_all(self, nodes: Sequence[Apply], *, quick: bool) -> list[str]:
+    def compute_all(self, nodes: Sequence[Apply], *, quick: bool = False) -> list[str]:
         """Computes the values of nodes; returns where the quick forms are not right, as i1."""
         quick_forms = self.quick if quick else {}
         hard = []

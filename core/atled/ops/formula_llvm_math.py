@@ -194,29 +194,6 @@ def float_to_half(r: Real, value: str) -> str:
     return let(f"trunc i32 {let(f'or i32 {result}, {sign}')} to i16")
 
 
-# --- bfloat16 ---------------------------------------------------------------------------------------------------
-# The upper half of a float32. By integer arithmetic: LLVM's own conversions call functions on most processors.
-
-
-def bfloat_to_float(r: Real, value: str) -> str:
-    """The float of an i16 that holds a bfloat16."""
-    let = r.code.let
-    bits = let(f"zext i16 {value} to i32")
-    return let(f"bitcast i32 {let(f'shl i32 {bits}, 16')} to float")
-
-
-def float_to_bfloat(r: Real, value: str) -> str:
-    """The i16 that holds a float rounded to bfloat16, to nearest and even."""
-    let = r.code.let
-    bits = let(f"bitcast float {value} to i32")
-    upper = let(f"lshr i32 {bits}, 16")
-    half = let(f"add i32 {let(f'and i32 {upper}, 1')}, {0x7FFF}")
-    rounded = let(f"lshr i32 {let(f'add i32 {bits}, {half}')}, 16")
-    is_nan = let(f"fcmp uno float {value}, {value}")
-    quiet = let(f"or i32 {upper}, 64")  # its other digits may all be below
-    return let(f"trunc i32 {let(f'select i1 {is_nan}, i32 {quiet}, i32 {rounded}')} to i16")
-
-
 # --- exp and relatives ------------------------------------------------------------------------------------------
 
 LOG2E = math.log2(math.e)
