@@ -30,13 +30,17 @@ from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import narrow_units, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.normalization import channels as normalization
+from atled_cpu_numba.kernels.pooling import pairs, planes
 from atled_cpu_numba.kernels.products import narrow_products, tile_products
 from atled_cpu_numba.kernels.shared.launch import in_lines, native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
 
-# Ops whose kernels read and write their large arrays piece by piece, narrow ones too: which of the arguments.
-_KEPT = dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments)
+# Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
+_KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
+    **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
+    **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
+}
 
 # Ways of products that widen, if at all, themselves: the first that answers is taken.
 _NARROW_WAYS = tile_products.prepare, weight_tiles.prepare, narrow_products.prepare
@@ -85,11 +89,11 @@ def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
         prepared = prepare_narrow(call)
         if prepared is not None:
             return prepared
-    units = narrow_units.units_of(wide(call))
+    kept = _KEPT[call.spec.name](call) if call.spec.name in _KEPT else ()
+    units = None if kept else narrow_units.units_of(wide(call))
     in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
     if in_chunks is not None:
         return in_chunks
-    kept = _KEPT[call.spec.name](call) if call.spec.name in _KEPT else ()
     prepared = prepare_wide(wide(call, kept))
     assert prepared.native is not None
     rows = _Rows(call.inputs, call.outputs, prepared.native, prepared.workspace, prepared.packs, kept)

@@ -11,10 +11,11 @@ else `columns` is 0 and a block lies in one row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.narrow_writer import NarrowWriter, memory_intrinsic
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 from atled_cpu_numba.kernels.shared.window_rows import store_whole_numbers
 
@@ -54,12 +55,19 @@ def _store(w: Writer, value: Any, place: Any, mask: Any) -> None:
         w.store_masked(value, place, mask)
 
 
+def _has_pairs(w: Writer) -> TypeGuard[NarrowWriter]:
+    """Whether a window's neighbours are the two halves of a word."""
+    return isinstance(w, NarrowWriter) and w.has_pairs
+
+
 def _load_windows(w: Writer, columns: int, top: Any, bottom: Any, mask: Callable[[int, int], Any]) -> list[Any]:
     """The four elements of each window, in order, as four vectors."""
     builder = w.builder
     even, odd = _order(range(0, 2 * w.width, 2)), _order(range(1, 2 * w.width, 2))
 
     def pair(start: Any, first_half: int, factor: int) -> tuple[Any, Any]:
+        if _has_pairs(w):
+            return w.load_pairs(start, mask(factor // 2, first_half // 2))
         halves = [_load(w, w.at(start, i * w.width), mask(factor, first_half + i)) for i in (0, 1)]
         return builder.shuffle_vector(*halves, even), builder.shuffle_vector(*halves, odd)
 
@@ -100,7 +108,7 @@ def make_max_alone_block(columns: int, dtype: str) -> Any:
         top, bottom, y = w.pointer(top), w.pointer(bottom), w.pointer(y)
 
         def write(mask):
-            if columns:
+            if columns or _has_pairs(w):
                 best, *others = _load_windows(w, columns, top, bottom, mask)
                 for value in others:
                     best = _greater(w, value, best)
@@ -116,7 +124,9 @@ def make_max_alone_block(columns: int, dtype: str) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("max_alone_block", 5, generate, "Maxima alone; see make_max_alone_block.", dtype)
+    return memory_intrinsic(
+        "max_alone_block", 5, generate, "Maxima alone; see make_max_alone_block.", dtype, moves=True
+    )
 
 
 def make_max_block(columns: int, dtype: str) -> Any:
@@ -146,7 +156,9 @@ def make_max_block(columns: int, dtype: str) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.", dtype)
+    return memory_intrinsic(
+        "max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.", dtype, moves=True
+    )
 
 
 def make_average_block(columns: int, dtype: str) -> Any:
@@ -163,7 +175,7 @@ def make_average_block(columns: int, dtype: str) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic(
+    return memory_intrinsic(
         "average_block", 5, generate, "Averages of windows of 2 x 2; see make_average_block.", dtype
     )
 
@@ -190,6 +202,9 @@ def make_spread_block(columns: int, dtype: str) -> Any:
 
         def write(mask):
             values = builder.fmul(_load(w, gy, mask(1, 0)), w.constant(0.25))
+            if not columns and _has_pairs(w):
+                w.store_pairs(values, values, gx, mask(1, 0))
+                return
             per_window = 4 if columns else 2
             for part in range(per_window):
                 value = _spread(w, columns, values, part)
@@ -197,7 +212,7 @@ def make_spread_block(columns: int, dtype: str) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("spread_block", 5, generate, "The gradient of averages; see make_spread_block.", dtype)
+    return memory_intrinsic("spread_block", 5, generate, "The gradient of averages; see make_spread_block.", dtype)
 
 
 def make_place_block(columns: int, dtype: str) -> Any:
@@ -221,6 +236,16 @@ def make_place_block(columns: int, dtype: str) -> Any:
 
         def write(mask):
             values, places = _load(w, gy, mask(1, 0)), builder.zext(load_places(mask(1, 0)), numbers)
+            if not columns and _has_pairs(w):
+                first = w.splat(builder.trunc(builder.add(row, row), _INT32), numbers)
+                left, right = (
+                    builder.select(
+                        builder.icmp_signed("==", places, builder.add(first, _order([side] * w.width))), values, w.zeros
+                    )
+                    for side in (0, 1)
+                )
+                w.store_pairs(left, right, gx, mask(1, 0))
+                return
             per_window = 4 if columns else 2
             for part in range(per_window):
                 elements = range(part * w.width, (part + 1) * w.width)
@@ -233,7 +258,9 @@ def make_place_block(columns: int, dtype: str) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("place_block", 5, generate, "The gradient of maxima; see make_place_block.", dtype)
+    return memory_intrinsic(
+        "place_block", 5, generate, "The gradient of maxima; see make_place_block.", dtype, moves=True
+    )
 
 
 def _generate_sum_plane(w: Writer, x: Any, count: Any, total: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
+from atled_cpu_numba.kernels.shared.elements import item_bytes, kernels_of_any, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 
@@ -22,7 +23,7 @@ def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]
     from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block, make_max_alone_block, make_max_block
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    element, vector = SIZES[dtype], lanes_of(dtype).vector
+    element, vector = item_bytes(dtype), lanes_of(real_of(dtype)).vector
     of_maxima = make_max_block if places else make_max_alone_block
     make = of_maxima if maxima else make_average_block
     in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
@@ -72,12 +73,12 @@ def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.past_caches import make_buffer, make_move_lines, settle_lines
 
-    element, vector = SIZES[dtype], lanes_of(dtype).vector
+    element, vector = item_bytes(dtype), lanes_of(real_of(dtype)).vector
     make = make_place_block if maxima else make_spread_block
     in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
     # A vector of windows may reach beyond its row.
-    buffer = make_buffer(_BUFFERED + 16 + 2 * vector, dtype)
-    move_lines = make_move_lines(dtype)
+    buffer = make_buffer(_BUFFERED + 16 + 2 * vector, real_of(dtype))
+    move_lines = make_move_lines(real_of(dtype))
 
     @kernel
     def pairs_grad(block, part, parts):
@@ -175,12 +176,12 @@ def _build_plane_average_grad(dtype: str) -> Callable[..., int]:
 
 
 PAIRS = {
-    "MaxPooling": kernels_by_dtype("max_pairs", _build_forward, True, True),
-    "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad", _build_backward, True, False),
-    "AveragePooling": kernels_by_dtype("average_pairs", _build_forward, False, False),
-    "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad", _build_backward, False, False),
+    "MaxPooling": kernels_of_any("max_pairs", _build_forward, True, True),
+    "MaxPoolingGrad": kernels_of_any("max_pairs_grad", _build_backward, True, False),
+    "AveragePooling": kernels_of_any("average_pairs", _build_forward, False, False),
+    "AveragePoolingGrad": kernels_of_any("average_pairs_grad", _build_backward, False, False),
 }
-PAIRS_ALONE = kernels_by_dtype("max_pairs_alone", _build_forward, True, False)
+PAIRS_ALONE = kernels_of_any("max_pairs_alone", _build_forward, True, False)
 """Maxima without their places."""
 
 PAIRS_PAST_CACHES = {

@@ -7,7 +7,7 @@ The forward kernels go through a row of windows in vectors, see `window_rows`; f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -25,6 +25,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     in_lines,
     kernels_by_dtype,
     launch,
+    narrow_dtypes,
     refuse_floats,
     share_count,
 )
@@ -269,6 +270,20 @@ def accepts(call: Call) -> bool | str:
     )
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: all floats, by windows of 2 x 2 that tile planes."""
+    large, small = _arrays(call)
+    descs = [*call.inputs, *call.outputs]
+    if call.spec.name not in PAIRS or call.attributes.get("channel_last") or any(d is None or d.strides for d in descs):
+        return ()
+    axes = _axes(call)
+    is_planar = all(axis.is_passed_through for axis in axes[:-2])
+    is_narrow = large.dtype == small.dtype and large.dtype.name in narrow_dtypes()
+    if not (is_planar and is_narrow and _are_tiles((_ONE_ROW, *axes)[-2:])):
+        return ()
+    return tuple(n for n, desc in enumerate(descs) if desc is not None and desc.dtype == large.dtype)
+
+
 def prepare(call: Call) -> Prepared:
     """MaxPooling: x -> y, place.  MaxPoolingGrad: gy, place -> gx.  MaxPoolingGather: ggx, place -> y.
 
@@ -338,7 +353,7 @@ def _prepare_planar(call: Call) -> Prepared:
     past = None
     is_pairs = name in PAIRS and kernel is PAIRS[name][dtype]
     if is_pairs and large.nbytes >= STREAMED_BYTES and large.shape[-1] <= MOST_PAST_CACHES:
-        past = PAIRS_PAST_CACHES[name][dtype] if name in PAIRS_PAST_CACHES else None
+        past = PAIRS_PAST_CACHES[name].get(dtype) if name in PAIRS_PAST_CACHES else None
     return in_pieces(prepared, call, planes, alone=past)
 
 
@@ -347,8 +362,12 @@ def _special(name: str, dtype: str, height: Axis, width: Axis, alone: bool) -> t
     axes = (height, width)
     if any(axis.pad for axis in axes):
         return None, ""
-    if all((axis.kernel, axis.result) == (axis.source, 1) for axis in axes) and name in PLANES:
+    if dtype in REALS and all((axis.kernel, axis.result) == (axis.source, 1) for axis in axes) and name in PLANES:
         return PLANES[name][dtype], "whole planes"
-    tiles = all((axis.kernel, axis.stride, axis.source) == (2, 2, 2 * axis.result) for axis in axes)
     kernels = PAIRS_ALONE if alone else PAIRS.get(name)
-    return (kernels[dtype], "2x2 tiles") if tiles and kernels else (None, "")
+    return (kernels[dtype], "2x2 tiles") if kernels and _are_tiles(axes) else (None, "")
+
+
+def _are_tiles(axes: Sequence[Axis]) -> bool:
+    """Whether windows of 2 x 2 take all of the planes once."""
+    return all((axis.pad, axis.kernel, axis.stride, axis.source) == (0, 2, 2, 2 * axis.result) for axis in axes)

@@ -99,7 +99,7 @@ def kernel_for(name: str, dtype: str, height: Axis, width: Axis) -> Kernel | Non
     # Each window sees an element, of which there are some, and only one at each end is cut.
     taken = all(axis.result and axis.pad in (0, 1) and axis.source > max(0, _start(axis)) for axis in (height, width))
     is_next_cut = _start(width) - width.stride + width.kernel > width.source
-    return _KERNELS[name][kind][dtype] if taken and not is_next_cut else None
+    return _KERNELS[name][kind].get(dtype) if taken and not is_next_cut else None
 
 
 def _start(axis: Axis) -> int:

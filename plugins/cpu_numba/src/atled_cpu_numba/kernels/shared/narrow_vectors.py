@@ -15,7 +15,8 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
 _INT16, _INT32 = ir.IntType(16), ir.IntType(32)
 _FLOAT = ir.FloatType()
-_NARROW = {"float16": ir.HalfType(), "bfloat16": _INT16}
+STORED = {"float16": ir.HalfType(), "bfloat16": _INT16}
+"""Types of numbers in memory, by dtype."""
 _ROUND_DOWN = 0x7FFF  # added to the bits that are cut off: just less than half of the last one that stays
 _QUIET = 64  # in a NaN: its other digits may all be cut off
 
@@ -29,7 +30,8 @@ def _number(value: int, lanes: int) -> Any:
     return ir.Constant(kind, value if lanes == 1 else [value] * lanes)
 
 
-def _widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
+def widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
+    """Floats of a number, or a vector of `lanes`, of STORED[dtype]."""
     builder = w.builder
     if dtype == "float16":
         return builder.fpext(value, _kind(_FLOAT, lanes))
@@ -37,7 +39,7 @@ def _widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
     return builder.bitcast(bits, _kind(_FLOAT, lanes))
 
 
-def _rounded(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
+def rounded(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
     """To nearest and even; bfloat16 by integer arithmetic, as the instruction for it takes denormals for zeros."""
     builder = w.builder
     if dtype == "float16":
@@ -98,9 +100,9 @@ def make_widen_rows(dtype: str, whole: int) -> Any:
     target[r * target_row + i] = source[r * source_row + i], r < rows, i < count.
     dtype: "float16" or "bfloat16".  whole: the count for which it is quickest, a multiple of the vector width.
     """
-    return _make_rows("widen_rows", _NARROW[dtype], _FLOAT, (2, 4), whole, lambda w, v, n: _widened(w, v, dtype, n))
+    return _make_rows("widen_rows", STORED[dtype], _FLOAT, (2, 4), whole, lambda w, v, n: widened(w, v, dtype, n))
 
 
 def make_narrow_rows(dtype: str, whole: int) -> Any:
     """The same from float32 to narrow floats, rounded to nearest and even."""
-    return _make_rows("narrow_rows", _FLOAT, _NARROW[dtype], (4, 2), whole, lambda w, v, n: _rounded(w, v, dtype, n))
+    return _make_rows("narrow_rows", _FLOAT, STORED[dtype], (4, 2), whole, lambda w, v, n: rounded(w, v, dtype, n))

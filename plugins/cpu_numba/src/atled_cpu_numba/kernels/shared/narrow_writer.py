@@ -1,0 +1,134 @@
+"""Intrinsics on vectors of floats whose arrays may be float16 or bfloat16: widened as they are loaded, rounded once.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, rounded, widened
+from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+
+_INT16, _INT32 = ir.IntType(16), ir.IntType(32)
+_UPPER = 0xFFFF0000
+
+
+class NarrowWriter(Writer):
+    """Computes in vectors of float32 on memory of float16 or bfloat16: pointers and offsets are in its elements.
+
+    dtype: of the memory.  moves: whether what is stored has been loaded or is 0, so that nothing is to be rounded.
+    size: of a float as it is computed with.
+    """
+
+    def __init__(self, builder: Any, dtype: str, *, moves: bool) -> None:
+        super().__init__(builder)
+        self.has_pairs = dtype == "bfloat16"
+        self._dtype, self._stored, self._moves = dtype, STORED[dtype], moves
+        self._stored_vector = ir.VectorType(self._stored, self.width)
+
+    def pointer(self, address: Any) -> Any:
+        return self.builder.inttoptr(address, self._stored.as_pointer())
+
+    def load(self, pointer: Any) -> Any:
+        place = self.builder.bitcast(pointer, self._stored_vector.as_pointer())
+        return self._widened(self.builder.load(place, align=2, typ=self._stored_vector))
+
+    def store(self, value: Any, pointer: Any) -> None:
+        place = self.builder.bitcast(pointer, self._stored_vector.as_pointer())
+        self.builder.store(self._narrowed(value), place, align=2)
+
+    def load_masked(self, pointer: Any, mask: Any, otherwise: Any = None) -> Any:
+        # As whole numbers: LLVM has no masks for halves everywhere.
+        numbers = ir.VectorType(_INT16, self.width)
+        place, nothing = self.builder.bitcast(pointer, numbers.as_pointer()), ir.Constant(numbers, [0] * self.width)
+        function = self.declare(
+            f"llvm.masked.load.v{self.width}i16.p0", numbers, [place.type, _INT32, mask.type, numbers]
+        )
+        value = self.builder.call(function, [place, ir.Constant(_INT32, 2), mask, nothing])
+        value = self._widened(self.builder.bitcast(value, self._stored_vector))
+        return value if otherwise is None else self.builder.select(mask, value, otherwise)
+
+    def store_masked(self, value: Any, pointer: Any, mask: Any) -> None:
+        numbers = ir.VectorType(_INT16, self.width)
+        place = self.builder.bitcast(pointer, numbers.as_pointer())
+        value = self.builder.bitcast(self._narrowed(value), numbers)
+        kind = [numbers, place.type, _INT32, mask.type]
+        function = self.declare(f"llvm.masked.store.v{self.width}i16.p0", ir.VoidType(), kind)
+        self.builder.call(function, [value, place, ir.Constant(_INT32, 2), mask])
+
+    def load_pairs(self, pointer: Any, mask: Any) -> tuple[Any, Any]:
+        """Of bfloat16 the even and the odd elements of twice a vector, by a shift and a mask of words.
+
+        mask: of the pairs that are read, 0 elsewhere; None for all.
+        """
+        builder, words = self.builder, self._words
+        place = builder.bitcast(pointer, words.as_pointer())
+        if mask is None:
+            value = builder.load(place, align=2, typ=words)
+        else:
+            kind = [place.type, _INT32, mask.type, words]
+            function = self.declare(f"llvm.masked.load.v{self.width}i32.p0", words, kind)
+            value = builder.call(function, [place, ir.Constant(_INT32, 2), mask, ir.Constant(words, [0] * self.width)])
+        even, odd = builder.shl(value, self._number(16)), builder.and_(value, self._number(_UPPER))
+        return builder.bitcast(even, self.vector), builder.bitcast(odd, self.vector)
+
+    def store_pairs(self, even: Any, odd: Any, pointer: Any, mask: Any) -> None:
+        """The other way."""
+        builder, words = self.builder, self._words
+        lower, upper = (builder.zext(self._narrowed(value), words) for value in (even, odd))
+        value = builder.or_(lower, builder.shl(upper, self._number(16)))
+        place = builder.bitcast(pointer, words.as_pointer())
+        if mask is None:
+            builder.store(value, place, align=2)
+            return
+        kind = [words, place.type, _INT32, mask.type]
+        function = self.declare(f"llvm.masked.store.v{self.width}i32.p0", ir.VoidType(), kind)
+        builder.call(function, [value, place, ir.Constant(_INT32, 2), mask])
+
+    @property
+    def _words(self) -> Any:
+        return ir.VectorType(_INT32, self.width)
+
+    def _number(self, value: int) -> Any:
+        return ir.Constant(self._words, [value] * self.width)
+
+    def _widened(self, value: Any) -> Any:
+        return widened(self, value, self._dtype, self.width)
+
+    def _narrowed(self, value: Any) -> Any:
+        if not (self._moves and self.has_pairs):
+            return rounded(self, value, self._dtype, self.width)
+        bits = self.builder.lshr(self.builder.bitcast(value, self._words), self._number(16))
+        return self.builder.trunc(bits, self._stored_vector)
+
+
+def memory_intrinsic(
+    name: str, argument_count: int, generate: Callable[..., None], doc: str, dtype: str, *, moves: bool = False
+) -> Any:
+    """As `vector_intrinsic`, of arrays of any float; what generate writes loads and stores whole vectors alone.
+
+    moves: as of `NarrowWriter`.
+    """
+    if dtype in SIZES:
+        return vector_intrinsic(name, argument_count, generate, doc, dtype)
+
+    def typing(typing_context, arguments):
+        signature = types.void(types.Tuple([types.int64] * argument_count))
+
+        def code(context, builder, signature, values):
+            given = (builder.extract_value(values[0], i) for i in range(argument_count))
+            generate(NarrowWriter(builder, dtype, moves=moves), *given)
+            return context.get_dummy_value()
+
+        return signature, code
+
+    typing.__name__ = typing.__qualname__ = name
+    typing.__doc__ = doc
+    return intrinsic(typing)
