@@ -175,15 +175,25 @@ class Call:
         wanted = tuple(position not in unread for position in range(len(self.outputs)))
         return self.attached(self.before, self.after, wanted)
 
-    def on(self, inputs: tuple[ArrayDesc | None, ...], outputs: tuple[ArrayDesc, ...]) -> Call:
-        """The same call, on arrays of other strides."""
+    def on(
+        self,
+        inputs: tuple[ArrayDesc | None, ...],
+        outputs: tuple[ArrayDesc, ...],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        type_config: str = "",
+    ) -> Call:
+        """The same call on other arrays, under the same conditions; attributes, type_config: others, if given.
+
+        What is attached to it stays: the arrays must be those that the formulas make and read, strides aside.
+        """
         return Call(
             self.spec,
             inputs,
             outputs,
-            self.attributes,
+            self.attributes if attributes is None else attributes,
             device_id=self.device_id,
-            type_config=self.type_config,
+            type_config=type_config or self.type_config,
             deterministic=self.deterministic,
             local_errors=self.local_errors,
             by_operands=self.by_operands,

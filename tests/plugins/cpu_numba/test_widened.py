@@ -9,7 +9,8 @@ import atled as nn
 import atled.functions as F
 from atled.plugin import ArrayDesc, Call, op_spec
 from atled_contexts import Context, discovery
-from atled_cpu_numba import pool
+from atled_cpu_numba import pool, widened
+from atled_cpu_numba.kernels import narrow_units
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 DTYPES = {"half": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -117,6 +118,29 @@ def test_large_arrays_are_taken_in_chunks_of_units(config, name):
             np.testing.assert_array_equal(computed(config, function, *arrays), expected)
     finally:
         pool.set_thread_count(before)
+
+
+def test_calls_in_float32_and_those_of_units_keep_the_conditions():
+    conditions = {"device_id": "0", "deterministic": True, "local_errors": True, "by_operands": True}
+    narrow = [ArrayDesc((6, 8, 8), np.float16), ArrayDesc((6, 4, 4), np.float16), ArrayDesc((6, 4, 4), np.uint8)]
+    geometry = {"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0), "ignore_border": True}
+    call = Call(
+        op_spec("MaxPooling"),
+        (narrow[0],),
+        tuple(narrow[1:]),
+        geometry,
+        type_config="half",
+        wanted=(True, False),
+        **conditions,
+    )
+    in_float32 = widened.wide(call)
+    units = narrow_units.units_of(in_float32)
+    assert units.total == 6
+    for made, count in ((in_float32, 6), (units.of(2), 2)):
+        assert {name: getattr(made, name) for name in conditions} == conditions
+        assert (made.wanted, made.type_config, made.attributes) == ((True, False), "float", geometry)
+        assert made.inputs == (ArrayDesc((count, 8, 8)),)
+        assert made.outputs == (ArrayDesc((count, 4, 4)), ArrayDesc((count, 4, 4), np.uint8))
 
 
 GRADIENTS = {

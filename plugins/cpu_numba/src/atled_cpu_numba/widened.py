@@ -66,16 +66,11 @@ def wide(call: Call, kept: Sequence[int] = ()) -> Call:
     dtype = attributes.get("dtype")
     if isinstance(dtype, np.dtype) and is_narrow(dtype):
         attributes = {**attributes, "dtype": _SINGLE}
-    return Call(
-        call.spec,
+    return call.on(
         tuple(desc if desc is None or n in kept else _wide(desc) for n, desc in enumerate(call.inputs)),
         tuple(desc if n in kept else _wide(desc) for n, desc in enumerate(call.outputs, len(call.inputs))),
         attributes,
-        device_id=call.device_id,
-        deterministic=call.deterministic,
-        local_errors=call.local_errors,
-        by_operands=call.by_operands,
-        wanted=call.wanted,
+        type_config="float",
     )
 
 

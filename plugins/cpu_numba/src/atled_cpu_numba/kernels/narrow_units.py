@@ -73,16 +73,7 @@ def _call(wide: Call, shapes: list[tuple[int, ...] | None], given: Mapping[str, 
         for desc, shape in zip(_descs(wide), shapes, strict=True)
     ]
     outputs = [desc for desc in descs[count:] if desc is not None]
-    return Call(
-        wide.spec,
-        tuple(descs[:count]),
-        tuple(outputs),
-        {**wide.attributes, **given},
-        device_id=wide.device_id,
-        deterministic=wide.deterministic,
-        local_errors=wide.local_errors,
-        wanted=wide.wanted,
-    )
+    return wide.on(tuple(descs[:count]), tuple(outputs), {**wide.attributes, **given})
 
 
 def _leading(wide: Call, axes: int) -> Units | None:

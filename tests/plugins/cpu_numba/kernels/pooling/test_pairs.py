@@ -1,4 +1,4 @@
-"""Pooling by windows of 2 x 2 in half and bf16, whose arrays the kernels take as they are: drawn planes, any numbers."""
+"""Pooling by windows of 2 x 2 in half and bf16, which the kernels take as they are: drawn planes, any numbers."""
 
 import numpy as np
 import pytest
