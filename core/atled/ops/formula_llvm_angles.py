@@ -4,6 +4,8 @@ Up to LARGEST_SMALL_ANGLE of its type an angle is reduced by Cody and Waite's me
 takes the other code, which is right for the largest numbers too: for float32 it computes in float64 and takes four
 times as long, for float64 it calls the C library.
 
+Within two units in the last place, tangents of float64 three.
+
 Polynomials without a source are fits of our own: the least maximal relative error of the function over the interval
 (least squares on Chebyshev points, reweighted until the errors are level, after Lawson), each coefficient rounded to
 the type from the lowest power up and the rest fitted again.
