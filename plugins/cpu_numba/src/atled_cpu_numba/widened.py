@@ -27,7 +27,7 @@ from atled.plugin import (
     op_spec,
 )
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import narrow_units, spared_casts, widened_units
+from atled_cpu_numba.kernels import narrow_units, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.pooling import pairs, planes
@@ -40,6 +40,7 @@ from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
+    "Softmax": softmax.narrow_arguments,
 }
 
 # Ways of products that widen, if at all, themselves: the first that answers is taken.

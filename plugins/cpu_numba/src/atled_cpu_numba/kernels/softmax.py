@@ -13,7 +13,20 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import (
+    NARROW,
+    REALS,
+    fitting_shares,
+    has_empty,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    narrow_dtypes,
+    narrow_kernels,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 
@@ -51,6 +64,8 @@ _LABEL_OUT_OF_RANGE = 1
 _ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
 # The loss of a label whose probability is the smallest normal float32 or less.
 _HIGHEST_LOSS = -math.log(float(np.finfo(np.float32).tiny))
+_FEWEST_NARROW = 64  # in a row that is widened by itself: LLVM computes the rest of a few vectors one by one
+_SHORT_ROW_BYTES = 1 << 14
 _FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace than they carry if there are less
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
 
@@ -98,10 +113,41 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     return softmax_rows
 
 
+def _build_narrow_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_element_access
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.scalars import higher
+    from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
+
+    load, store = make_element_access(dtype)
+    sum_up = sum_of_exponentials("float32")
+
+    @kernel
+    def softmax_narrow_rows(block, part, parts):
+        w = words(block)
+        n = w[Forward.n]
+        own = w[Forward.workspace] + part * w[Forward.share_bytes]
+        row = floats32(own)
+        for number in range(w[Forward.outer] * part // parts, w[Forward.outer] * (part + 1) // parts):
+            x, p = w[Forward.x] + 2 * number * n, w[Forward.p] + 2 * number * n
+            top = np.float32(-math.inf)  # as in softmax_rows
+            for j in range(n):
+                value = load(x, j)
+                row[j] = value
+                top = higher(top, value)
+            scale = np.float32(1) / sum_up(own, own, n, top)
+            for j in range(n):
+                store(p, j, row[j] * scale)
+        return 0
+
+    return softmax_narrow_rows
+
+
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import exponential, higher
+    from atled_cpu_numba.kernels.shared.scalars import falling_exponential, higher
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -141,7 +187,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             for j in range(n):
                 x, p = floats(w[Forward.x] + start + size * j * inner), floats(w[Forward.p] + start + size * j * inner)
                 for i in range(count):
-                    value = exponential(x[i] - top[i])
+                    value = falling_exponential(x[i] - top[i])
                     p[i] = value
                     total[i] += value
             if w[Forward.target] != 0:
@@ -206,6 +252,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
 
 
 _ROWS = kernels_by_dtype("softmax_rows", _build_rows)
+_NARROW_ROWS = narrow_kernels("softmax_rows", _build_narrow_rows)
 _COLUMN_WISE = kernels_by_dtype("softmax_columns", _build_columns)
 _CROSS_ENTROPY_GRAD = kernels_by_dtype("cross_entropy_grad", _build_cross_entropy_grad)
 
@@ -231,6 +278,16 @@ def accepts(call: Call) -> bool | str:
     if has_empty(call):
         return "takes no empty arrays"
     return True
+
+
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments of Softmax are taken as they are where they are narrow: both, of long rows."""
+    x, p = call.inputs[0], call.outputs[0]
+    assert x is not None
+    is_narrow = x.dtype == p.dtype and p.dtype.name in narrow_dtypes() and not (x.strides or p.strides)
+    axis = call.attributes["axis"] % p.ndim
+    is_row = math.prod(p.shape[axis + 1 :]) == 1 and p.shape[axis] >= _FEWEST_NARROW
+    return (0, 1) if is_narrow and is_row else ()
 
 
 def prepare(call: Call) -> Prepared:
@@ -272,6 +329,8 @@ def _arguments(call: Call) -> tuple[int, ...]:
 
 def _prepare_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
     outer, has_labels = sizes["outer"], _has_labels(call)
+    if call.outputs[-1].dtype.name in NARROW:
+        return _prepare_narrow_rows(call, sizes, work_us)
     prepared = launch(
         _ROWS[call.outputs[-1].dtype.name],
         filled(Forward, **sizes),
@@ -281,6 +340,21 @@ def _prepare_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepa
         note="rows",
     )
     return in_pieces(prepared, call, outer, result=len(call.outputs) - 1, in_place=True, checks=has_labels)
+
+
+def _prepare_narrow_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
+    outer, share_bytes = sizes["outer"], in_lines(SIZES["float32"] * sizes["n"])  # a row in float32
+    parts = fitting_shares(share_count(work_us, outer), share_bytes)
+    prepared = launch(
+        _NARROW_ROWS[call.outputs[0].dtype.name],
+        filled(Forward, share_bytes=share_bytes, **sizes),
+        (Forward.x, Forward.p, Forward.workspace),
+        parts=parts,
+        workspace=parts * share_bytes,
+        note="rows",
+    )
+    # Each piece needs a row of its own: not of many pieces where rows are long.
+    return in_pieces(prepared, call, outer, in_place=True, pieces=0 if share_bytes <= _SHORT_ROW_BYTES else parts)
 
 
 def _prepare_columns(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:

@@ -75,7 +75,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import choose, exponential
+    from atled_cpu_numba.kernels.shared.scalars import choose, falling_exponential
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -105,7 +105,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
                 for j in range(count):
                     # Infinities have no difference: what is infinite itself counts once.
-                    total[j] += choose(x[j] == top[j], number(1), exponential(x[j] - top[j]))
+                    total[j] += choose(x[j] == top[j], number(1), falling_exponential(x[j] - top[j]))
             for j in range(count):
                 y[j] = number(np.float64(top[j]) + math.log(np.float64(total[j])))
         return 0

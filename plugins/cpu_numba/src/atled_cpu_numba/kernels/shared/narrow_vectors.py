@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
@@ -106,3 +108,31 @@ def make_widen_rows(dtype: str, whole: int) -> Any:
 def make_narrow_rows(dtype: str, whole: int) -> Any:
     """The same from float32 to narrow floats, rounded to nearest and even."""
     return _make_rows("narrow_rows", _FLOAT, STORED[dtype], (4, 2), whole, lambda w, v, n: rounded(w, v, dtype, n))
+
+
+def make_element_access(dtype: str) -> tuple[Any, Any]:
+    """Intrinsics load_element(address, i) -> the float32 of element i there, and store_element(address, i, value).
+
+    For loops that LLVM vectorizes.
+    """
+    stored = STORED[dtype]
+
+    def place(builder: Any, address: Any, i: Any) -> Any:
+        return builder.gep(builder.inttoptr(address, stored.as_pointer()), [i])
+
+    def load_element(typing_context, address, i):
+        def code(context, builder, signature, values):
+            value = builder.load(place(builder, *values), align=2, typ=stored)
+            return widened(Writer(builder), value, dtype, 1)
+
+        return types.float32(types.int64, types.int64), code
+
+    def store_element(typing_context, address, i, value):
+        def code(context, builder, signature, values):
+            result = rounded(Writer(builder), values[2], dtype, 1)
+            builder.store(result, place(builder, *values[:2]), align=2)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.float32), code
+
+    return intrinsic(load_element), intrinsic(store_element)

@@ -95,23 +95,23 @@ _EXP_TERMS = (
 )
 
 
-def write_exp(builder: Any, x: Any) -> Any:
+def write_exp(builder: Any, x: Any, *, falls: bool = False) -> Any:
     """exp(x) within 1e-7 of the value, 4e-16 for float64; 0 where these have no normal numbers; NaN for NaN.
 
-    x: a float32 or float64, or a vector of them.
+    x: a float32 or float64, or a vector of them.  falls: whether it is 0 or less, or NaN; above 0 the result is any.
     """
     w = _Writer(builder, x)
     lowest, highest = (-708.39, 709.78271289338397) if w.is_double else (-87.33, 88.72)
     most = highest if w.is_double else 88.0
-    inside = w.above(most, x, w.real(most), x)  # these comparisons are false for NaN, which stays
+    inside = x if falls else w.above(most, x, w.real(most), x)  # these comparisons are false for NaN, which stays
     inside = w.below(lowest, inside, w.real(lowest), inside)
     n, q = w.reduced(inside)
     y = builder.fadd(q, w.constant(1.0), flags=_FLAGS)
-    if w.is_double:  # up to the last number n is 1024, whose power there is not
+    if w.is_double and not falls:  # up to the last number n is 1024, whose power there is not
         y = w.above(0.0, x, builder.fadd(y, y, flags=_FLAGS), y)
         n = w.above(0.0, x, builder.fsub(n, w.constant(1.0), flags=_FLAGS), n)
     y = builder.fmul(y, w.power_of_two(n), flags=_FLAGS)
-    y = w.above(highest, x, w.constant(math.inf), y)
+    y = y if falls else w.above(highest, x, w.constant(math.inf), y)
     return w.below(lowest, x, w.constant(0.0), y)
 
 
@@ -121,6 +121,16 @@ def exponential(typing_context, x):
 
     def generate(context, builder, signature, arguments):
         return write_exp(builder, arguments[0])
+
+    return x(x), generate
+
+
+@intrinsic
+def falling_exponential(typing_context, x):
+    """exp(x) of a float32 or float64 that is 0 or less, or NaN, as `write_exp` says."""
+
+    def generate(context, builder, signature, arguments):
+        return write_exp(builder, arguments[0], falls=True)
 
     return x(x), generate
 

@@ -65,10 +65,13 @@ def sums_of_four(dtype: str) -> Any:
 
 @functools.cache
 def sum_of_exponentials(dtype: str) -> Any:
-    """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes."""
+    """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes.
+
+    top: of the x[i]; should it be less than one of them, which a NaN among them may bring about, the results are any.
+    """
 
     def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
-        return [write_exp(builder, builder.fsub(values[0], numbers[0]))]
+        return [write_exp(builder, builder.fsub(values[0], numbers[0]), falls=True)]
 
     add_up = _make_sums(dtype, dtype, 1, terms, stores=True)
 

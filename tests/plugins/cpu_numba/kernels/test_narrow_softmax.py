@@ -1,0 +1,67 @@
+"""Softmax of rows in half and bf16, which its kernel takes as they are: float32's results, rounded once."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled_contexts import Context
+from atled_cpu_numba import pool
+from narrow_numbers import DTYPES, any_numbers, check_rounded, computed
+
+configs = pytest.mark.parametrize("config", list(DTYPES))
+
+
+def softmax(x):
+    return F.softmax(x, axis=-1)
+
+
+def rows(rng, dtype):
+    """Rows on both sides of the shortest that the kernel takes, of usual numbers, of any, and of infinities alone."""
+    x = any_numbers(rng, (int(rng.integers(1, 12)), int(rng.integers(50, 400))), dtype)
+    usual = rng.random(len(x)) < 0.6
+    x[usual] = rng.standard_normal((usual.sum(), x.shape[1])).astype(dtype) * dtype.type(rng.choice([1, 30]))
+    x[rng.random(len(x)) < 0.1] = rng.choice([np.inf, -np.inf])
+    return x
+
+
+@configs
+def test_results_are_those_of_float32_rounded_once(config):
+    rng, before = np.random.default_rng(8), pool.thread_count()
+    try:
+        for number in range(40):
+            pool.set_thread_count(1 + 2 * (number % 2))
+            x = rows(rng, DTYPES[config])
+            check_rounded(computed(config, softmax, x), computed("float", softmax, x.astype("f")))
+    finally:
+        pool.set_thread_count(before)
+
+
+@configs
+@pytest.mark.parametrize("shape", [(700, 100), (3, 9000)])
+def test_large_arrays_do_not_depend_on_shares(config, shape):
+    x, before = np.random.default_rng(9).standard_normal(shape).astype(DTYPES[config]), pool.thread_count()
+    expected = computed("float", softmax, x.astype("f"))
+    try:
+        for count in (1, 3):
+            pool.set_thread_count(count)
+            check_rounded(computed(config, softmax, x), expected)
+    finally:
+        pool.set_thread_count(before)
+
+
+@configs
+@pytest.mark.parametrize("shape", [(7, 130), (400, 130), (5, 6000)])
+def test_functions_before_and_after_are_computed_on_the_way(config, shape):
+    x = np.random.default_rng(10).standard_normal(shape).astype(DTYPES[config])
+    steps = [lambda v: v * 0.5, softmax, F.exp]
+    expected = x
+    for step in steps:
+        expected = computed(config, step, expected)
+    with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
+        value = nn.Variable(shape)
+        value.data = nn.NdArray.from_numpy_array(x)
+        y = steps[2](steps[1](steps[0](value)))
+        y.forward(clear_buffer=True)
+        found = y.data.data
+    check_rounded(found, expected.astype("f"))
