@@ -508,14 +508,14 @@ def expand(expr: Expr, operations: frozenset[str]) -> Expr:
     return _rebuild(expr, lambda leaf: leaf, build)
 
 
-_ROUNDING = frozenset(("floor", "ceil", "trunc", "round", "rint"))
+ROUNDING = frozenset(("floor", "ceil", "trunc", "round", "rint"))
 
 
 def without_rounding(expr: Expr) -> Expr:
     """`expr` for whole numbers, which rounding leaves as they are."""
 
     def build(node: Apply, args: tuple[Expr, ...]) -> Expr:
-        if node.op in _ROUNDING:
+        if node.op in ROUNDING:
             return args[0]
         return node if args == node.args else apply(node.op, *args)
 

@@ -17,7 +17,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder, without_rounding
+from atled.ops.formula import (
+    CONDITION,
+    OPERATIONS,
+    ROUNDING,
+    Apply,
+    Expr,
+    Number,
+    Program,
+    expand,
+    postorder,
+    without_rounding,
+)
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
 from atled.ops.formula_llvm_angles import ANGLES, QUICK_ANGLES
@@ -167,6 +178,7 @@ class _Writer:
         self.buffers: list[str] = []  # per output, where it is computed in pieces
         self.streamed = False
         self.in_pairs = self.are_pairs()
+        self.opaque_one = ""  # a factor of 1 that LLVM takes for any number
 
     def write(self, name: str, *, ranges: bool, streamed: bool) -> str:
         self.streamed = streamed
@@ -279,6 +291,18 @@ class _Writer:
         for node in self.nodes:
             if self.is_uniform(node):
                 self.uniform[node] = self.compute(self.wide, node, self.uniform_value, _ONCE)
+        if self.half_instructions and "float16" in self.layout.dtypes and self.real.type == FLOAT:
+            self.write_opaque_one()
+
+    def write_opaque_one(self) -> None:
+        """Before a rounding to whole numbers it hides that the argument has been a float16.
+
+        LLVM would round that, for which most processors have no instruction: element by element, six times as long.
+        """
+        if any(node.op in ROUNDING and not self.is_uniform(node) for node in self.nodes):
+            place = self.code.let("alloca float")
+            self.code.do(f"store volatile float {self.real.literal(1.0)}, ptr {place}")
+            self.opaque_one = self.code.let(f"load volatile float, ptr {place}")
 
     def is_uniform(self, expr: Expr) -> bool:
         # Of integers nothing is computed in float64, attributes are converted one by one.
@@ -587,6 +611,8 @@ class _Writer:
             return real.abs(*args)
         if node.op in functions:
             return functions[node.op](real, *args)
+        if self.opaque_one and node.op in ROUNDING:
+            args = [real.mul(arg, self.opaque_one) for arg in args]
         return call_function(real, node.op, args)
 
     def element(self, operand: int, pointer: str, index: str) -> str:

@@ -352,6 +352,19 @@ def test_powers_are_the_same_bits_without_fused_instructions():
 
 
 @pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])
+@pytest.mark.parametrize("text", ["floor(x)", "ceil(x)", "trunc(x)", "rint(x)", "round(abs(x)) / 2", "rint(x + 0.25)"])
+def test_float16_is_rounded_to_whole_numbers_as_float32_is(text, half_instructions):
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    (y,) = run(one_input(text), [halves, np.empty_like(halves)], half_instructions=half_instructions)
+    (single,) = run(one_input(text), [halves.astype(np.float32), np.empty(halves.size, np.float32)])
+    with np.errstate(over="ignore"):
+        expected = single.astype(np.float16)
+    is_number = ~np.isnan(halves)
+    assert np.isnan(y[~is_number]).all()
+    np.testing.assert_array_equal(y[is_number].view(np.uint16), expected[is_number].view(np.uint16))
+
+
+@pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])
 def test_float16_converts_as_numpy_does_for_every_value(half_instructions):
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     wide = np.empty(halves.size, np.float32)
