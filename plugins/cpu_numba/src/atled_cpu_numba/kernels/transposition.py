@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import (
     MOVED,
-    ODD_PAIRS,
     REALS,
     kernels_by_dtype,
     launch,
@@ -22,6 +22,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
+from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -49,6 +50,7 @@ class Block:
 
 
 _AXIS_WORDS = size_of(Axis)
+_SHORTS = "16 bits"  # as `moved_as` has it
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 _BLOCK = 16  # the crossing axis is divided between shares in such pieces
 
@@ -56,12 +58,46 @@ _BLOCK = 16  # the crossing axis is divided between shares in such pieces
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.lanes import lanes_of
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
     from atled_cpu_numba.kernels.shared.vectors import copy_rows, make_transpose_block
 
-    real = Real(dtype)
-    floats, size = real.pointer, real.size
-    side, transpose_block = lanes_of(dtype).vector, make_transpose_block(dtype)
+    if dtype == _SHORTS:
+        from atled_cpu_numba.kernels.shared import shorts
+
+        size, side, move_short, transpose_shorts = 2, shorts.SIDE, shorts.move_short, shorts.transpose_shorts
+
+        @inlined
+        def move(source, target):
+            move_short((source, target))
+
+        @inlined
+        def transpose_block(source, source_row, target, target_row):
+            transpose_shorts((source, source_row, target, target_row))
+
+        @inlined
+        def copy(source, step, target, to_step, rows, length):
+            for row in range(rows):
+                for i in range(length):
+                    move_short((source + 2 * (step * row + i), target + 2 * (to_step * row + i)))
+
+    else:
+        real = Real(dtype)
+        floats, size = real.pointer, real.size
+        side, transpose_reals = lanes_of(dtype).vector, make_transpose_block(dtype)
+
+        @inlined
+        def move(source, target):
+            floats(target)[0] = floats(source)[0]
+
+        @inlined
+        def transpose_block(source, source_row, target, target_row):
+            transpose_reals((source, source_row, side, target, target_row))
+
+        @inlined
+        def copy(source, step, target, to_step, rows, length):
+            # As float32, of which a float64 is two.
+            words = size // 4
+            copy_rows((source, words * step, target, words * to_step, rows, words * length))
 
     @kernel
     def transpose(block, part, parts):
@@ -83,33 +119,33 @@ def _build(dtype: str) -> Callable[..., int]:
                 rest //= w[at + Axis.size]
                 source += size * place * w[at + Axis.x]
                 target += size * place * w[at + Axis.y]
-            x, y = floats(source), floats(target)
             if stride == 1:
-                # As float32, of which a float64 is two.
                 source += size * first * w[Block.crossing_x]
                 target += size * first * crossing_stride
-                step, to_step = size // 4 * w[Block.crossing_x], size // 4 * crossing_stride
-                copy_rows((source, step, target, to_step, after - first, size // 4 * length))
+                copy(source, w[Block.crossing_x], target, crossing_stride, after - first, length)
                 continue
             whole = length - length % side
             c = first
             while c + side <= after:
                 for j in range(0, whole, side):
                     from_, to = source + size * (j * stride + c), target + size * (c * crossing_stride + j)
-                    transpose_block((from_, stride, side, to, crossing_stride))
+                    transpose_block(from_, stride, to, crossing_stride)
                 for i in range(c, c + side):
                     for j in range(whole, length):
-                        y[i * crossing_stride + j] = x[j * stride + i]
+                        move(source + size * (j * stride + i), target + size * (i * crossing_stride + j))
                 c += side
             for i in range(c, after):
                 for j in range(length):
-                    y[i * crossing_stride + j] = x[j * stride + i]
+                    move(source + size * (j * stride + i), target + size * (i * crossing_stride + j))
         return 0
 
     return transpose
 
 
-_KERNELS = kernels_by_dtype("transpose", _build)
+_KERNELS = {
+    **kernels_by_dtype("transpose", _build),
+    _SHORTS: Kernel("transpose_shorts", partial(_build, _SHORTS), parameters=(_SHORTS,)),
+}
 
 
 class _Axis(NamedTuple):
@@ -121,12 +157,8 @@ class _Axis(NamedTuple):
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x has elements of 32 or 64 bits, or pairs of those of 16 that stay together."""
-    refused = refuse_floats(call, MOVED, floats=(0,), moves=True)
-    x = call.inputs[0]
-    if refused or x is None or moved_as(x.dtype) in REALS:
-        return refused or True
-    return True if _in_pairs(_merged(x.shape, call.attributes["axes"])) is not None else ODD_PAIRS
+    """Whether x has elements of 16, 32 or 64 bits."""
+    return refuse_floats(call, MOVED, floats=(0,), moves=True) or True
 
 
 def prepare(call: Call) -> Prepared:
@@ -134,10 +166,9 @@ def prepare(call: Call) -> Prepared:
     x = call.inputs[0]
     assert x is not None
     axes, kernel = _merged(x.shape, call.attributes["axes"]), moved_as(x.dtype)
-    if kernel not in REALS:
-        pairs, kernel = _in_pairs(axes), "float32"
-        assert pairs is not None
-        axes = pairs
+    pairs = None if kernel in REALS else _in_pairs(axes)
+    if pairs is not None:
+        axes, kernel = pairs, "float32"
     last = axes.pop()
     if last.x == 1:
         crossing = axes.pop() if axes else _Axis(1, 0, 0)

@@ -13,12 +13,12 @@ from atled_cpu_numba.store import Kernel
 
 def real_of(dtype: str) -> str:
     """The dtype that elements of `dtype` are computed in."""
-    return "float32" if dtype in NARROW else dtype
+    return dtype if dtype in SIZES else "float32"
 
 
 def item_bytes(dtype: str) -> int:
     """Bytes of an element in memory."""
-    return 2 if dtype in NARROW else SIZES[dtype]
+    return SIZES.get(dtype, 2)
 
 
 def kernels_of_any(name: str, build: Callable[..., Callable[..., int]], *parameters: Any) -> dict[str, Kernel]:
