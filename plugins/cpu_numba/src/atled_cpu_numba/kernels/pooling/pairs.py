@@ -27,6 +27,7 @@ def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]
     of_maxima = make_max_block if places else make_max_alone_block
     make = of_maxima if maxima else make_average_block
     in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
+    has_short = dtype in SIZES  # rows of few windows together: in half and bf16 it is not worth the code
 
     @kernel
     def pairs(block, part, parts):
@@ -34,7 +35,7 @@ def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]
         width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
         first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
-        if columns < vector and columns & (columns - 1) == 0:
+        if has_short and columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
                 x, y = w[Block.large] + 4 * element * f, w[Block.small] + element * f
                 place, left = w[Block.place] + f, after * windows - f
@@ -76,6 +77,7 @@ def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
     element, vector = item_bytes(dtype), lanes_of(real_of(dtype)).vector
     make = make_place_block if maxima else make_spread_block
     in_row, one, two, four, eight = (make(min(columns, vector), dtype) for columns in (0, 1, 2, 4, 8))
+    has_short = dtype in SIZES  # rows of few windows together: in half and bf16 it is not worth the code
     # A vector of windows may reach beyond its row.
     buffer = make_buffer(_BUFFERED + 16 + 2 * vector, real_of(dtype))
     move_lines = make_move_lines(real_of(dtype))
@@ -92,7 +94,7 @@ def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
                 wrong |= places[f] & 252
             if wrong != 0:
                 return PLACE_OUT_OF_RANGE
-        if columns < vector and columns & (columns - 1) == 0:
+        if has_short and columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
                 gy, place = w[Block.small] + element * f, w[Block.place] + f
                 gx, left = w[Block.large] + 4 * element * f, after * windows - f
