@@ -57,9 +57,9 @@ def where():
 @pytest.fixture
 def arrays():
     """The array class."""
-    from atled_cuda_cupy.plugin import ARRAY_CLASS
+    from atled_cuda_cupy.plugin import array_class
 
-    return ARRAY_CLASS
+    return array_class()
 
 
 @pytest.fixture

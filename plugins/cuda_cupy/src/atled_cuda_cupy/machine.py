@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -43,6 +42,10 @@ def emulator() -> str:
 
 def wheels() -> list[Wheel]:
     """All CuPys that are installed; two of them overwrite each other's files."""
+    if not _may_have_cupy():
+        return []
+    import importlib.metadata  # lazily: where there is no CuPy nobody waits for it
+
     found = []
     for name in _WHEELS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -52,6 +55,17 @@ def wheels() -> list[Wheel]:
     if not found and importlib.util.find_spec("cupy") is not None:
         found.append(Wheel("cupy", "", 0))  # from a folder, without metadata
     return found
+
+
+def _may_have_cupy() -> bool:
+    """Whether anything of CuPy may be installed, be it the package or a distribution's metadata alone."""
+    if importlib.util.find_spec("cupy") is not None:
+        return True
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            if any(name.lower().startswith("cupy") for name in os.listdir(folder or ".")):
+                return True
+    return False
 
 
 def driver_version() -> int | None:

@@ -1,18 +1,26 @@
-"""The plugin object of backend `cuda`: who it is, whether it can work here, what it brings. Imports no CuPy."""
+"""The plugin object of backend `cuda`: who it is, whether it can work here, what it brings. Imports no CuPy.
+
+What only works with a device is imported behind the probe: most installations have plugins that cannot work.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, Warming, hookimpl
-from atled_cuda_cupy import compiling, devices, probing
-from atled_cuda_cupy.arrays import CudaArrayClass
+from atled_cuda_cupy import probing
 
 __version__ = "0.1.0"
 
-ARRAY_CLASS = CudaArrayClass()
-"""One object for good: arrays made before a reload of the plugins stay on the same device."""
+
+@functools.cache
+def array_class() -> Any:  # a CudaArrayClass, whose module is imported here
+    """One object for good: arrays made before a reload of the plugins stay on the same device."""
+    from atled_cuda_cupy.arrays import CudaArrayClass
+
+    return CudaArrayClass()
 
 
 class CudaPlugin:
@@ -34,21 +42,25 @@ class CudaPlugin:
     @hookimpl
     def atled_register(self, registrar: Registrar) -> None:
         """The kernels and the array class."""
-        from atled_cuda_cupy.kernels.families import FAMILIES  # lazily: where CUDA does not work nobody waits for it
+        from atled_cuda_cupy.kernels.families import FAMILIES
 
         for family in FAMILIES:
             family.register(registrar)
-        registrar.array_class("CudaCachedArray", ARRAY_CLASS, "cuda", default=True)
-        registrar.array_class("CudaArray", ARRAY_CLASS, "cuda")
+        registrar.array_class("CudaCachedArray", array_class(), "cuda", default=True)
+        registrar.array_class("CudaArray", array_class(), "cuda")
 
     @hookimpl
     def atled_devices(self, backend: str) -> list[str]:
         """The devices, by number."""
+        from atled_cuda_cupy import devices
+
         return devices.device_ids()
 
     @hookimpl
     def atled_warm(self, backend: str, type_config: str) -> list[Warming]:
         """The kernels that threads still compile, after implementations were prepared."""
+        from atled_cuda_cupy import compiling
+
         return [Warming(name, wait) for name, wait in compiling.underway().items()]
 
     @hookimpl

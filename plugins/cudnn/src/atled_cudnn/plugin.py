@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
-from atled_cudnn import convolution, pooling, probing
+from atled_cudnn import probing
 
 __version__ = "0.1.0"
 
@@ -38,6 +38,8 @@ class CudnnPlugin:
     @hookimpl
     def atled_register(self, registrar: Registrar) -> None:
         """Convolution and pooling."""
+        from atled_cudnn import convolution, pooling  # lazily: where cuDNN does not work nobody waits for them
+
         convolution.register(registrar)
         pooling.register(registrar)
 
