@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +27,7 @@ from atled.plugin import (
     setting,
 )
 from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, OMITS, STRIDES
+from atled_cpu_numba.on_demand import imported
 from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
@@ -53,15 +52,10 @@ declare_setting("ATLED_CPU", _parse_cpu, "", "processor to compile for: NAME[,+f
 await_imports("llvmlite", "numba")
 
 
-@functools.cache
-def _module(name: str) -> Any:
-    return importlib.import_module(f"atled_cpu_numba.{name}")
-
-
 def _accepts(module: str) -> Callable[[Call], bool | str]:
     def accepts(call: Call) -> bool | str:
-        far = "stride" in call.attributes and _module("kernels.shared.far_windows").refusal(call)
-        answer: bool | str = far or _module(module).accepts(call)
+        far = "stride" in call.attributes and imported("kernels.shared.far_windows").refusal(call)
+        answer: bool | str = far or imported(module).accepts(call)
         return answer
 
     return accepts
@@ -69,7 +63,7 @@ def _accepts(module: str) -> Callable[[Call], bool | str]:
 
 def _prepare(module: str) -> Callable[[Call], Prepared]:
     def prepare(call: Call) -> Prepared:
-        prepared: Prepared = _module(module).prepare(call)
+        prepared: Prepared = imported(module).prepare(call)
         return prepared
 
     return prepare
@@ -80,7 +74,7 @@ def _accepts_widened(module: str) -> Callable[[Call], bool | str]:
         # Asked here: most processes have no such floats, and need not import what widens them.
         if not any(desc is not None and is_narrow(desc.dtype) for desc in (*call.inputs, *call.outputs)):
             return "no float is narrower than float32"
-        answer: bool | str = _module("widened").accepts(call, _accepts(module))
+        answer: bool | str = imported("widened").accepts(call, _accepts(module))
         return answer
 
     return accepts
@@ -88,7 +82,7 @@ def _accepts_widened(module: str) -> Callable[[Call], bool | str]:
 
 def _prepare_widened(module: str) -> Callable[[Call], Prepared]:
     def prepare(call: Call) -> Prepared:
-        prepared: Prepared = _module("widened").prepare(call, _prepare(module))
+        prepared: Prepared = imported("widened").prepare(call, _prepare(module))
         return prepared
 
     return prepare

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.chwn import direct, direct_weight, winograd, winograd_weight
 from atled_cpu_numba.kernels.chwn.problem import problem_of, refusal, weight_problem_of
 from atled_cpu_numba.kernels.winograd.forward import told
+from atled_cpu_numba.on_demand import on_demand
 
-
-def is_strided(call: Call) -> bool:
-    """Whether any array has strides: these calls are computed here, if at all."""
-    return any(desc is not None and not desc.is_contiguous for desc in (*call.inputs, *call.outputs))
+if TYPE_CHECKING:
+    from atled_cpu_numba.kernels.chwn import direct, direct_weight, winograd, winograd_weight
+else:
+    direct, direct_weight, winograd, winograd_weight = on_demand(
+        "kernels.chwn", "direct", "direct_weight", "winograd", "winograd_weight"
+    )
 
 
 def refused(call: Call) -> str:

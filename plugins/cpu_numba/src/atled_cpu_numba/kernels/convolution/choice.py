@@ -12,29 +12,45 @@ several vectors to `rows`.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.chwn import choice as chwn
-from atled_cpu_numba.kernels.convolution import (
-    adjoint_lanes,
-    direct,
-    few_positions,
-    map_lanes,
-    pointwise,
-    residues,
-    rows,
-    slices,
-    window_panels,
-)
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided, volumes
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
-from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
 from atled_cpu_numba.kernels.winograd import forward as winograd
-from atled_cpu_numba.kernels.winograd import lines as winograd_lines
+from atled_cpu_numba.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from atled_cpu_numba.kernels.chwn import choice as chwn
+    from atled_cpu_numba.kernels.convolution import (
+        adjoint_lanes,
+        direct,
+        few_positions,
+        map_lanes,
+        pointwise,
+        residues,
+        rows,
+        slices,
+        window_panels,
+    )
+    from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided, volumes
+    from atled_cpu_numba.kernels.winograd import lines as winograd_lines
+else:
+    (chwn,) = on_demand("kernels.chwn", "choice")
+    adjoint_lanes, direct, few_positions, map_lanes = on_demand(
+        "kernels.convolution", "adjoint_lanes", "direct", "few_positions", "map_lanes"
+    )
+    pointwise, residues, rows, slices, window_panels = on_demand(
+        "kernels.convolution", "pointwise", "residues", "rows", "slices", "window_panels"
+    )
+    filters, halving, padded, planes, squares, strided, volumes = on_demand(
+        "kernels.depthwise", "filters", "halving", "padded", "planes", "squares", "strided", "volumes"
+    )
+    (winograd_lines,) = on_demand("kernels.winograd", "lines")
 
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
@@ -51,7 +67,7 @@ def accepts(call: Call) -> bool | str:
         return refused
     if has_empty(call):
         return "takes no empty arrays"
-    if not chwn.is_strided(call):
+    if not has_strides(call):
         return True
     if call.outputs[0].dtype != np.float32:
         return "float32 only with images innermost"
@@ -60,7 +76,7 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
-    if chwn.is_strided(call):
+    if has_strides(call):
         return chwn.prepare(call)
     problem = problem_of(call)
     # Winograd takes no groups: one by one they are slices, too.
@@ -234,7 +250,7 @@ def _along_lines(task: Task) -> winograd_lines.Problem | None:
 
 def _in_residues(task: Task, images: int | None = None) -> bool:
     """Whether the task is dilated, and Winograd's without dilation; images: of one residue each, not all of them."""
-    inner = residues.inner_task(task)
+    inner = residues.inner_task(task) if task.dilation != (1, 1) else None
     if inner is None:
         return False
     problem = _winograd(inner if images is None else inner._replace(images=images))

@@ -7,23 +7,29 @@ by `weight_slices`, strided arrays go to `chwn`; several kernels suit some shape
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.chwn import choice as chwn
-from atled_cpu_numba.kernels.convolution import (
-    weight_dots,
-    weight_lanes,
-    weight_panels,
-    weight_pointwise,
-    weight_slices,
-)
-from atled_cpu_numba.kernels.depthwise import squares, strided
-from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, refuse_floats
+from atled_cpu_numba.kernels.convolution import weight_slices
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, merge_axes, two_axes
 from atled_cpu_numba.kernels.winograd import forward as winograd
-from atled_cpu_numba.kernels.winograd import weight as winograd_weight
+from atled_cpu_numba.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from atled_cpu_numba.kernels.chwn import choice as chwn
+    from atled_cpu_numba.kernels.convolution import weight_dots, weight_lanes, weight_panels, weight_pointwise
+    from atled_cpu_numba.kernels.depthwise import squares, strided
+    from atled_cpu_numba.kernels.winograd import weight as winograd_weight
+else:
+    (chwn,) = on_demand("kernels.chwn", "choice")
+    weight_dots, weight_lanes, weight_panels, weight_pointwise = on_demand(
+        "kernels.convolution", "weight_dots", "weight_lanes", "weight_panels", "weight_pointwise"
+    )
+    squares, strided = on_demand("kernels.depthwise", "squares", "strided")
+    (winograd_weight,) = on_demand("kernels.winograd", "weight")
 
 
 def accepts(call: Call) -> bool | str:
@@ -33,7 +39,7 @@ def accepts(call: Call) -> bool | str:
         return refused
     if has_empty(call):
         return "takes no empty arrays"
-    if not chwn.is_strided(call):
+    if not has_strides(call):
         return True
     if call.outputs[0].dtype != np.float32:
         return "float32 only with images innermost"
@@ -42,7 +48,7 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """ConvolutionWeightGrad: x, gy -> gw."""
-    if chwn.is_strided(call):
+    if has_strides(call):
         return chwn.prepare_weight(call)
     attributes = call.attributes
     x, gy = call.inputs[0], call.inputs[1]

@@ -155,6 +155,11 @@ def has_empty(call: Call) -> bool:
     return any(desc is not None and desc.size == 0 for desc in (*call.inputs, *call.outputs))
 
 
+def has_strides(call: Call) -> bool:
+    """Whether any input or output is not contiguous."""
+    return any(desc is not None and not desc.is_contiguous for desc in (*call.inputs, *call.outputs))
+
+
 def kernels_by_dtype(
     name: str, build: Callable[..., Callable[..., int]], *parameters: Any, depends: tuple[Any, ...] = ()
 ) -> dict[str, Kernel]:
