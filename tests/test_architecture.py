@@ -26,14 +26,15 @@ CPU = "plugins/cpu_numba/src/atled_cpu_numba/"
 # Runs the sections of the trips; prints, per section, the functions of the checkout in the order of their first calls,
 # and what it printed.
 _TRACED = """
-import contextlib, io, json, sys
+import contextlib, inspect, io, json, sys
 
 sections, root = json.loads(sys.argv[1]), sys.argv[2]
 namespace, found = {}, []
 
 def note(frame, event, _):
     code = frame.f_code
-    if event == "call" and code.co_filename.startswith(root):
+    is_function = code.co_flags & inspect.CO_OPTIMIZED  # not the body of a class, of a module imported on the way
+    if event == "call" and is_function and code.co_filename.startswith(root):
         called.setdefault((code.co_filename[len(root):], code.co_qualname))
 
 for section in sections:

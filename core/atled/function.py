@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
 from atled.errors import RefusedError, four_parts
-from atled.graph.backward import call_backward
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
 from atled.variable import Variable
@@ -148,6 +147,8 @@ class Function:
         given = iter(accumulate)
         flags = [value is not None and next(given) for value in self._given()]
         flags += [False] * len(self._function.spec.states)
+        from atled.graph.backward import call_backward  # with what `Variable.backward` imports when it is needed
+
         call_backward(self._function, self._values(inputs), [variable.value for variable in outputs], flags)
 
     def _check_shapes(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:

@@ -13,8 +13,6 @@ from atled.arrays.array import NdArray, check_shape
 from atled.arrays.epoch import EPOCH
 from atled.arrays.operators import Calls, Operators
 from atled.errors import RefusedError, four_parts
-from atled.graph.backward import backward
-from atled.graph.compile.plan import Plan
 from atled.graph.forward import forward, plan_forward
 from atled.graph.record.roots import roots_of
 from atled.graph.record.traversal import functions_before, needs_gradient
@@ -22,6 +20,16 @@ from atled.graph.record.value import Value
 
 if TYPE_CHECKING:
     from atled.function import Function
+    from atled.graph.compile.plan import Plan
+
+
+def _backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
+    """See `backward.backward`, which takes this name's place when it is first called."""
+    global _backward  # so that later calls take no detour
+    from atled.graph.backward import backward  # a tenth of what `import atled` would take
+
+    _backward = backward
+    backward(root, grad)
 
 
 class Variable(Operators):
@@ -200,7 +208,7 @@ class Variable(Operators):
         Raises RuntimeError on a leaf, or where a path leads through an op without gradient.
         """
         refuse_communicators("backward", communicator_callbacks)
-        backward(self.value, grad)
+        _backward(self.value, grad)
 
     @property
     def plan(self) -> Plan:

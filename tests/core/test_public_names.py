@@ -55,6 +55,28 @@ def test_the_import_does_not_bring_what_only_messages_and_settings_need():
     assert done.stdout.split() == []
 
 
+def test_the_import_does_not_bring_what_makes_plans():
+    code = """
+import sys, atled
+import numpy as np
+
+def loaded():
+    late = ("backward", "backward_plan", "compile.fusion", "compile.lowering", "constants.held", "forward_plan")
+    return sorted({f"atled.graph.{name}" for name in (*late, "nodes.gradient", "rebuilt")} & set(sys.modules))
+
+print(loaded())
+x = atled.Variable.from_numpy_array(np.ones(3, np.float32), need_grad=True)
+y = x * x
+y.forward()
+print("atled.graph.forward_plan" in loaded(), "atled.graph.rebuilt" in loaded())
+y.backward()
+y.backward()
+print("atled.graph.rebuilt" in loaded(), x.g.sum())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True False", "True 12.0"]
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'relu'"):
         _ = nn.relu

@@ -13,7 +13,7 @@ from atled.dtypes import is_float
 from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
-from atled.graph.forward import Forward
+from atled.graph.forward_plan import Forward
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.recompute.again import put_off

@@ -1,73 +1,18 @@
-"""Forward of recorded graphs: find or compile the plan, bind it, run it."""
+"""Forward of recorded graphs: find the plan, run it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.compile.lower import lower
-from atled.graph.compile.plan import Plan
-from atled.graph.compile.plans import PLANNING, PLANS
-from atled.graph.constants.cut import Cut, Imported
-from atled.graph.constants.held import CutPlan, HeldConstants
-from atled.graph.constants.history import History
-from atled.graph.nodes.ir import Graph, IRValue
-from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
-from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, results_of
-from atled.graph.recompute.trust import Trust
-from atled.graph.record.as_nodes import AsNodes, float_values
+from atled.graph.compile.plans import PLANNING
 from atled.graph.record.roots import Roots, roots_of
-from atled.graph.record.structure import Structure, calls_before
 from atled.graph.record.value import Value
-from atled.graph.run.binding import Binding, LastRun
-from atled.named_tuple import NamedTuple
-from atled_contexts import plugin_generation
 
-
-class ForwardPlan(NamedTuple):
-    """A compiled forward: the plan, and the sets of leaves of which something is computed that may be worth keeping."""
-
-    plan: Plan
-    choices: tuple[frozenset[int], ...]
-
-
-class Forward:
-    """What computes some roots.
-
-    structure: of the graph, with the flags of the last look at it.  binding: runs the plan of it.
-    recipe: how to get what the plan does not store; None where it stores everything.
-    trust: the values that the backward may compute again; None where there are none.
-    constants: what it computes of leaves that nobody writes; None where there is nothing of that kind.
-    """
-
-    __slots__ = ("binding", "constants", "recipe", "structure", "trust")
-
-    def __init__(
-        self,
-        structure: Structure,
-        binding: Binding,
-        recipe: ValueRecipe | None,
-        trust: Trust | None,
-        constants: HeldConstants | None,
-    ) -> None:
-        self.structure = structure
-        self.binding = binding
-        self.recipe = recipe
-        self.trust = trust
-        self.constants = constants
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that ran last, or will."""
-        held = None if self.constants is None else self.constants.binding
-        return (held or self.binding).plan
-
-    def run(self) -> None:
-        """Run it, with constants where they are kept and hold."""
-        held = None if self.constants is None else self.constants.for_run()
-        (held or self.binding).run()
+if TYPE_CHECKING:
+    from atled.graph.forward_plan import Forward
 
 
 def forward(root: Value) -> None:
@@ -110,116 +55,8 @@ def plan_forward(roots: Roots) -> Forward:
     planned: Forward | None = roots.forward
     if planned is not None and planned.binding.epoch == EPOCH.value:
         return planned
+    # A seventh of what `import atled` would take, and nothing is planned before.
+    from atled.graph.forward_plan import planned_forward
+
     with PLANNING:
-        return _planned(roots)
-
-
-def _planned(roots: Roots) -> Forward:
-    """What computes some roots: with the binding that they have, if it still holds, else a new one."""
-    epoch = EPOCH.value
-    before: Forward | None = roots.forward
-    values = roots.values()
-    structure = Structure(calls_before(values))
-    unstored = _settled_unstored(structure, values, None if before is None else before.trust)
-    key = ("forward", plugin_generation(), structure.key, unstored.numbers)
-    if before is not None and before.binding.holds(key, structure.cells, epoch):
-        planned = Forward(structure, before.binding, before.recipe, unstored.trust, before.constants)
-        for number in unstored.numbers:
-            cell = structure.cells[number]
-            if not cell.is_unstored:
-                assert planned.recipe is not None
-                # It was read, and so computed, after the last run; this plan does not store it.
-                leave_unstored(cell, planned.recipe)
-    else:
-        planned = _bound(structure, key, epoch, unstored, roots)
-    if unstored.trust is not None:
-        unstored.trust.recipe = planned.recipe
-    roots.forward = planned
-    return planned
-
-
-def _settled_unstored(structure: Structure, values: Sequence[Value], trust: Trust | None) -> Unstored:
-    """What is not stored, found after the watches of what is going to be stored were told.
-
-    Amid the binding they would store values that the plan was just made to leave out.
-    """
-    while True:
-        unstored = find_unstored(structure, values, trust)
-        if not WATCHES:
-            return unstored
-        stored = cells_of(structure, results_of(structure, unstored.numbers))
-        taken = [id(cell) for cell in stored if cell is not None and cell.is_unstored]
-        count = len(WATCHES)
-        announce(taken)
-        if len(WATCHES) == count:
-            return unstored
-
-
-def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, roots: Roots) -> Forward:
-    numbers = unstored.numbers
-    compiled: ForwardPlan = PLANS.get(key, lambda: _compile(structure, numbers))
-    plan = compiled.plan
-    results = cells_of(structure, results_of(structure, numbers))
-    before: Forward | None = roots.forward
-    last_run = before.binding.last_run if before is not None and before.structure.is_of(structure) else None
-    if numbers and last_run is None:
-        last_run = LastRun()
-    floats = float_values(plan, structure)
-    binding = Binding(plan, structure.cells, results, floats, key=key, epoch=epoch, last_run=last_run)
-    recipe = None
-    if numbers:
-        assert last_run is not None
-        recipe = ValueRecipe(last_run, roots, [structure.reference(number) for number in numbers])
-        for number in numbers:
-            leave_unstored(structure.cells[number], recipe)
-    constants = _constants(structure, key, unstored, compiled, last_run)
-    return Forward(structure, binding, recipe, unstored.trust, constants)
-
-
-def _constants(
-    structure: Structure, key: Hashable, unstored: Unstored, compiled: ForwardPlan, last_run: LastRun | None
-) -> HeldConstants | None:
-    if not compiled.choices:
-        return None
-    leaves = [(number, structure.cells[number]) for number, origin in enumerate(structure.origins) if origin is None]
-    varies = any(
-        function.spec.random or function.spec.mutated or function.spec.opaque for function in structure.functions
-    )
-    numbers = unstored.numbers
-
-    def compile_with(leaves: frozenset[int], only: Collection[Imported] | None) -> CutPlan:
-        floats = tuple(float_values(compiled.plan, structure))
-        whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
-        cut: CutPlan = PLANS.get(whole_key, lambda: _compile_cut(structure, numbers, leaves, only))
-        return cut
-
-    def bind(plan: Plan, cells: Sequence[ArrayCell]) -> Binding:
-        epoch = EPOCH.value
-        results = cells_of(structure, results_of(structure, numbers))
-        floats = float_values(plan, structure)
-        return Binding(plan, cells, results, floats, epoch=epoch, last_run=last_run, reads_constants=True)
-
-    return HeldConstants(History(leaves, compiled.choices, varies), structure.cells, compile_with, bind)
-
-
-def _nodes(structure: Structure, unstored: frozenset[int]) -> tuple[Graph, list[IRValue | None]]:
-    """The calls as nodes, and what of their results is stored."""
-    graph = Graph(structure.functions[-1].context, structure.aliases)
-    recorded = AsNodes(graph, structure, computed=False)
-    return graph, [recorded.result(call, position) for call, position in results_of(structure, unstored)]
-
-
-def _compile(structure: Structure, unstored: frozenset[int]) -> ForwardPlan:
-    graph, results = _nodes(structure, unstored)
-    choices = () if structure.overwritten else Cut(graph, results, len(structure.shapes)).choices
-    return ForwardPlan(lower(graph, results), choices)
-
-
-def _compile_cut(
-    structure: Structure, unstored: frozenset[int], leaves: frozenset[int], only: Collection[Imported] | None
-) -> CutPlan:
-    """The plan that reads what depends on some leaves alone as outside arrays."""
-    graph, results = _nodes(structure, unstored)
-    cut = Cut(graph, results, len(structure.shapes))
-    imported = cut.import_values(leaves, len(structure.cells), float_values(graph, structure), only)
-    return CutPlan(lower(graph, results), imported)
+        return planned_forward(roots)

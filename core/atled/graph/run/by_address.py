@@ -12,7 +12,6 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.call import RowWord, call_form
-from atled.graph.compile.fusion import FusedOp
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import NativeSegment
 from atled.graph.compile.step import Step, native_error
@@ -86,6 +85,8 @@ def form_of(plan: Plan, step: Step) -> np.ndarray:
 
     Short formulas of small arrays keep the interpreter lock.
     """
+    from atled.graph.compile.fusion import FusedOp  # lowering has imported it by now, `import atled` need not
+
     native, spec = step.native, step.node.spec
     assert native is not None and spec is not None
     elements = plan.slots[step.written[0]].desc.size * (len(spec.names) if isinstance(spec, FusedOp) else 1)

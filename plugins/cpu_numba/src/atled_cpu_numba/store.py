@@ -124,7 +124,7 @@ class Kernel(_StoredKernel):
     A kernel neither raises nor allocates: it returns 0 or a positive error code.
     """
 
-    __slots__ = ("__weakref__", "build", "parameters", "sources")
+    __slots__ = ("__weakref__", "_text_key", "build", "parameters", "sources")
 
     def __init__(
         self,
@@ -139,14 +139,17 @@ class Kernel(_StoredKernel):
         self.build = build
         self.parameters = parameters
         self.sources = sources
+        self._text_key = ""
         _registered.add(self)
 
     def text_key(self) -> str:
         """Key in the archive of texts: 64 hexadecimal digits over everything that numba's IR depends on."""
-        from atled_cpu_numba.kernels.shared.lanes import host_lanes  # asks LLVM, which importing the plugin must not
+        if not self._text_key:
+            from atled_cpu_numba.kernels.shared.lanes import host_lanes  # asks LLVM, which importing must not
 
-        identity = [kernel_texts.FORMAT, self.name, *self._written_from(), host_lanes()]
-        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+            identity = [kernel_texts.FORMAT, self.name, *self._written_from(), host_lanes()]
+            self._text_key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+        return self._text_key
 
     def shipped_key(self) -> str:
         return self.text_key()

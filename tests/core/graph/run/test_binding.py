@@ -6,7 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.graph import backward_plan, forward
+from atled.graph import backward_plan, forward_plan
 from atled.graph.run.binding import Binding
 from atled.graph.update import training_step as training
 
@@ -38,7 +38,7 @@ def other_values(x):
 def test_forward_sees_what_changed_while_its_plan_was_made(monkeypatch):
     x = leaf(np.ones(3))
     y = x * 2
-    interrupt(monkeypatch, forward, other_values(x))
+    interrupt(monkeypatch, forward_plan, other_values(x))
     for expected in (2, 6, 6):
         y.forward()
         np.testing.assert_array_equal(y.d, expected)
@@ -79,7 +79,7 @@ def test_plans_that_nothing_changes_are_made_once(monkeypatch, count):
     for _ in range(count):
         h = F.tanh(F.affine(h, w))
     y = F.sum(h)
-    for module in (forward, backward_plan):
+    for module in (forward_plan, backward_plan):
         monkeypatch.setattr(module, "Binding", bind)
     for _ in range(5):
         y.forward()
