@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 from atled.array_desc import ArrayDesc
+from atled.arrays.cell import ArrayCell
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.inference.by_samples import by_samples
@@ -28,19 +29,34 @@ class FixedPlan:
     """A plan of what depends on parameters alone, made when it is first asked for.
 
     keys: per target what it is; the same for inputs of other shapes.
+    make: the plan; of two threads that ask for the first time, each may make one.
+    numbers: of the arrays that it reads, in the order of the plan's outside arrays, where others have the plan, too;
+        None where the plan has these numbers itself.
     """
 
-    def __init__(self, keys: Sequence[Key], make: Callable[[], Plan]) -> None:
+    def __init__(self, keys: Sequence[Key], make: Callable[[], Plan], numbers: Sequence[int] | None = None) -> None:
         self.keys = tuple(keys)
         self._make = make
-        self._plan: Plan | None = None
+        self._numbers = numbers
 
     @property
     def plan(self) -> Plan:
-        """The plan; of two threads that ask for the first time, each may make one."""
-        if self._plan is None:
-            self._plan = self._make()
-        return self._plan
+        """The plan."""
+        return self._make()
+
+    def arrays(self, cells: Sequence[ArrayCell]) -> Sequence[ArrayCell]:
+        """The plan's outside arrays, of all that an inference has."""
+        return cells if self._numbers is None else [cells[number] for number in self._numbers]
+
+
+class _Alike(NamedTuple):
+    """What has the same plan for other parameters: blocks that a network repeats have the same shapes.
+
+    key: equal keys, equal plans.  leaves: that are read.
+    """
+
+    key: Hashable
+    leaves: tuple[int, ...]
 
 
 class Compiled(NamedTuple):
@@ -86,10 +102,33 @@ def _fixed_plans(
     for key in building.imported:
         groups.setdefault(key[0], []).append(key)
     plans: dict[Hashable, FixedPlan] = {}
-    for keys in groups.values():
-        make = partial(_lowered, recorded, parameters, [building.imported[key] for key in keys])
-        plans.update(dict.fromkeys(keys, FixedPlan(keys, make)))
+    shared: dict[Hashable, Callable[[], Plan]] = {}
+    for number, keys in groups.items():
+        values = [building.imported[key] for key in keys]
+        alike = building.alike.get(number)
+        if alike is None:
+            fixed = FixedPlan(keys, cache(partial(_lowered, recorded, parameters, values)))
+        else:
+            read, renumbered = _renumbered(alike.leaves, parameters, len(recorded.inputs))
+            whole_key = alike.key, tuple(name for _, name in keys), tuple(renumbered[leaf] for leaf in alike.leaves)
+            # The leaves that are not read keep their place, by which a leaf is found.
+            own = [renumbered.get(leaf, unread) for leaf, unread in enumerate(parameters, len(recorded.inputs))]
+            make = shared.setdefault(whole_key, cache(partial(_lowered, recorded, own, values)))
+            fixed = FixedPlan(keys, make, read)
+        plans.update(dict.fromkeys(keys, fixed))
     return plans
+
+
+def _renumbered(
+    leaves: Sequence[int], parameters: Sequence[tuple[int, ArrayDesc]], first: int
+) -> tuple[list[int], dict[int, tuple[int, ArrayDesc]]]:
+    """The numbers of the arrays that leaves are in, each once, and per leaf its array's place among these.
+
+    first: the leaf that the first of the parameters is.
+    """
+    found = {leaf: parameters[leaf - first] for leaf in leaves}
+    read = list(dict.fromkeys(number for number, _ in found.values()))
+    return read, {leaf: (read.index(number), desc) for leaf, (number, desc) in found.items()}
 
 
 def _lowered(
@@ -119,6 +158,7 @@ class _Building:
     graph: of what is computed from inputs.
     imported: by key how a graph of what depends on parameters alone computes what is read of it, in the order of the
         outside arrays that these are.
+    alike: by number of the call, for those whose plan others may have.
     _fixed: such a graph, by which looks and shapes are known; it is never lowered.
     """
 
@@ -127,6 +167,7 @@ class _Building:
     ) -> None:
         self.graph = Graph(recorded.context)
         self.imported: dict[Key, Callable[[FixedGraph], IRValue]] = {}
+        self.alike: dict[int, _Alike] = {}
         self._recorded = recorded
         self._fixed = FixedGraph(recorded, parameters)
         self._are_fixed = fixed_values_of(recorded)
@@ -249,4 +290,12 @@ class _Building:
         maker, x = made
         desc = x.desc
         found = self._import_pair(number, "product", lambda graph: graph.folded(call, maker, desc))
-        return None if found is None else added(self.graph, maker, [x, *found])[0]
+        if found is None:
+            return None
+        operands = (*maker.operands[1:], *call.operands[1:])
+        leaves = tuple(each for each in operands if isinstance(each, int))
+        if not any(isinstance(each, tuple) for each in operands):
+            calls = [(each.spec.name, tuple(sorted(each.attributes.items())), each.context) for each in (maker, call)]
+            absent = tuple(each is None for each in operands)
+            self.alike[number] = _Alike((desc, absent, *calls), leaves)
+        return added(self.graph, maker, [x, *found])[0]

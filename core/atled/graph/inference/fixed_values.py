@@ -53,7 +53,7 @@ class Generation:
             found = self._known.get(key)
             if found is None:
                 fixed = compiled.fixed[key]
-                self._recent = dict(zip(fixed.keys, _computed(fixed.plan, cells), strict=True))
+                self._recent = dict(zip(fixed.keys, _computed(fixed.plan, fixed.arrays(cells)), strict=True))
                 self._known.update({key: cell for key, cell in self._recent.items() if key not in self._known})
                 found = self._known[key]
             return found

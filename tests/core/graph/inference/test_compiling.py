@@ -1,0 +1,64 @@
+"""Plans of what depends on parameters alone: blocks that are alike have one."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.graph.inference import compiling
+
+RNG = np.random.default_rng(0)
+
+
+def parameter(*shape, least=-1.0):
+    return nn.Variable.from_numpy_array(RNG.uniform(least, 1.0, shape).astype(np.float32))
+
+
+def block(x, weight, statistics, **attributes):
+    """A convolution, and normalization by running statistics, which goes into its weight and a bias."""
+    return F.batch_normalization(F.convolution(x, weight, pad=(1, 1), **attributes), *statistics, batch_stat=False)
+
+
+def statistics(maps):
+    return [parameter(1, maps, 1, 1, least=0.5 if kind == "variance" else -1.0) for kind in ("b", "g", "m", "variance")]
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """How many plans were made."""
+    plans = []
+    lower = compiling.lower
+    monkeypatch.setattr(compiling, "lower", lambda *given: plans.append(given) or lower(*given))
+    return plans
+
+
+@pytest.mark.parametrize("last", ["alike", "another stride", "other maps", "one weight twice"])
+def test_blocks_that_are_alike_have_one_plan_and_values_of_their_own(lowered, last):
+    x = nn.Variable((2, 4, 8, 8))
+    maps = 6 if last == "other maps" else 4
+    weights = [parameter(4, 4, 3, 3), parameter(4, 4, 3, 3), parameter(maps, 4, 3, 3)]
+    if last == "one weight twice":
+        weights[2] = weights[1]
+    y = x
+    for weight in weights:
+        stride = (2, 2) if last == "another stride" and weight is weights[2] else (1, 1)
+        y = block(y, weight, statistics(weight.shape[0]), stride=stride)
+    infer = nn.inference(y, [x])
+    for _ in range(2):
+        values = RNG.uniform(-1, 1, x.shape).astype(np.float32)
+        x.d = values
+        y.forward()
+        np.testing.assert_allclose(infer(values), y.d, rtol=1e-4, atol=1e-4)
+        weights[0].d = weights[0].d * 2  # what is computed of a parameter follows it
+    assert len(lowered) == (3 if last in ("another stride", "other maps") else 2)
+
+
+def test_two_parameters_that_are_one_array_are_no_two(lowered):
+    x = nn.Variable((2, 4, 8, 8))
+    beta, gamma, mean, variance = (parameter(1, 4, 1, 1, least=0.5) for _ in range(4))
+    y = block(x, parameter(4, 4, 3, 3), (beta, gamma, mean, variance))
+    y = block(y, parameter(4, 4, 3, 3), (beta, beta, mean, variance))
+    values = x.d = RNG.uniform(-1, 1, x.shape).astype(np.float32)
+    y.forward()
+    np.testing.assert_allclose(nn.inference(y, [x])(values), y.d, rtol=1e-4, atol=1e-4)
+    assert len(lowered) == 3
