@@ -65,6 +65,16 @@ class HookSpecs:
         """Gets every new decision that is a fallback."""
 
 
+class _Manager(pluggy.PluginManager):
+    """A manager that looks for no hooks among the names that every object has: they are three of four."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # Any: whatever pluggy's own gives
+        return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:  # Any: as above
+        return None if name.startswith("__") else super().parse_hookspec_opts(module_or_class, name)
+
+
 class PluginHooks:
     """The hooks of one plugin, in a manager of its own, so that a call reaches no other plugin.
 
@@ -75,7 +85,7 @@ class PluginHooks:
     def __init__(self, name: str, plugin: object) -> None:
         if isinstance(plugin, type):
             raise TypeError(f"{plugin.__qualname__} is a class; let the entry point name an instance or a module")
-        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager = _Manager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self._manager.register(plugin, name)
 
