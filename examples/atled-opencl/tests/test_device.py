@@ -18,7 +18,7 @@ from atled.keyed import Description
 from atled.plugin import ArrayDesc, Usable
 from atled_contexts import reload_plugins
 from atled_opencl import runtime
-from atled_opencl.plugin import PLUGIN, array_class
+from atled_opencl.plugin import ARRAY_CLASS, PLUGIN
 
 _PROBED = PLUGIN.atled_probe()
 pytestmark = pytest.mark.skipif(
@@ -72,17 +72,16 @@ def test_the_manifest_is_up_to_date():
 def test_a_launch_returns_before_the_work_is_done():
     if is_simulator():
         pytest.skip("Oclgrind works when it is waited for")
-    arrays = array_class()
-    big = arrays.allocate(ArrayDesc((1 << 24,)), "0")
-    arrays.fill(big, 1.0)
-    arrays.synchronize("0")
-    first = arrays.timestamp("0")
+    big = ARRAY_CLASS.allocate(ArrayDesc((1 << 24,)), "0")
+    ARRAY_CLASS.fill(big, 1.0)
+    ARRAY_CLASS.synchronize("0")
+    first = ARRAY_CLASS.timestamp("0")
     for _ in range(20):
-        arrays.fill(big, 2.0)
-    last = arrays.timestamp("0")
+        ARRAY_CLASS.fill(big, 2.0)
+    last = ARRAY_CLASS.timestamp("0")
     status = last.command_execution_status
     assert status != 0, "complete: 20 fills of 64 MiB were waited for"
-    assert arrays.seconds_between(first, last) > 0
+    assert ARRAY_CLASS.seconds_between(first, last) > 0
 
 
 def test_a_chain_is_one_launch(context):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
 from atled.plugin import BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
-from atled_opencl import runtime
+from atled_opencl import operations, runtime
+from atled_opencl.arrays import OpenCLArrayClass
+from atled_opencl.elementwise import provide
 
 __version__ = "0.1.0"
 
-
-@functools.cache
-def array_class() -> Any:  # an OpenCLArrayClass, whose module is imported here
-    """One object for good, as all arrays on the devices have it."""
-    from atled_opencl.arrays import OpenCLArrayClass
-
-    return OpenCLArrayClass()
+ARRAY_CLASS = OpenCLArrayClass()
 
 
 class OpenCLPlugin:
@@ -43,12 +38,9 @@ class OpenCLPlugin:
     @hookimpl
     def atled_register(self, registrar: Registrar) -> None:
         """Kernels, formulas, the array class."""
-        from atled_opencl import operations  # lazily: where OpenCL does not work nobody waits for them
-        from atled_opencl.elementwise import provide
-
         operations.register(registrar)
         registrar.family("opencl", provide)
-        registrar.array_class("OpenCLArray", array_class(), "opencl", default=True)
+        registrar.array_class("OpenCLArray", ARRAY_CLASS, "opencl", default=True)
 
     @hookimpl
     def atled_devices(self, backend: str) -> list[str]:
