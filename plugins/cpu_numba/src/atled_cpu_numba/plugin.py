@@ -23,6 +23,7 @@ from atled.plugin import (
     declare_setting,
     hookimpl,
     is_narrow,
+    parse_choice,
     parse_text,
     setting,
 )
@@ -32,10 +33,16 @@ from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
 
-# Declared here, where discovery looks for unknown names; read by `object_files`, `pool` and `processor`, which must not
-# wait for it.
+# Declared here, where discovery looks for unknown names; read by `object_files`, `pool`, `processor` and `ways`, which must
+# not wait for it.
 declare_setting("ATLED_CACHE_DIR", parse_text, "", "folder for compiled kernels; empty: the platform's for caches")
 declare_setting("ATLED_NUM_THREADS", parse_thread_count, None, "threads for one large kernel; unset: all processors")
+declare_setting(
+    "ATLED_CPU_TUNE",
+    parse_choice("rules", "search"),
+    "rules",
+    "how one of the ways to compute a convolution is chosen: by rules, or by a search that measures each at first use",
+)
 
 
 def _parse_cpu(text: str) -> str:
@@ -154,6 +161,7 @@ class CpuPlugin:
         for name in ("llvmlite", "numba"):
             if importlib.util.find_spec(name) is None:
                 return Unusable(f"{name} is not installed", "pip install atled-cpu-numba")
+        setting("ATLED_CPU_TUNE")  # a wrong word is an error here, where others than "search" mean nothing
         setting("ATLED_CPU")  # a wrong name is an error here, not a reason to compute elsewhere
         return Usable()
 

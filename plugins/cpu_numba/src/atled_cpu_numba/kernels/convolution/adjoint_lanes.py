@@ -74,15 +74,20 @@ class Problem(NamedTuple):
     dtype: str
 
 
+def can(problem: Problem) -> bool:
+    """Whether the tile is that of the kernel, and there are results for a vector."""
+    vector = lanes_of(problem.dtype).vector
+    return problem.kernel == (_SIDE, _SIDE) and problem.result[0] * problem.result[1] >= vector
+
+
 def suits(problem: Problem) -> bool:
-    """Whether the tile is that of the kernel, the channels fill the lanes, and the weights stay close."""
+    """Whether it pays, too: the channels fill the lanes, and the weights stay close."""
     vector = lanes_of(problem.dtype).vector
     return (
-        host_lanes().vector >= 16  # registers enough
-        and problem.kernel == (_SIDE, _SIDE)
+        can(problem)
+        and host_lanes().vector >= 16  # registers enough
         and -(-problem.channels // vector) * vector <= _MOST_WASTE * problem.channels
         and SIZES[problem.dtype] * vector * problem.maps * _PLACES <= _WEIGHT_BYTES
-        and problem.result[0] * problem.result[1] >= vector
     )
 
 

@@ -1,6 +1,7 @@
 """Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32 and float64.
 
-Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, but for most filters of
+Here it is chosen how a call is computed: in the first of its `ways` that pays, or in the one that a search finds the
+fastest. Strided arrays go to `chwn`. Three axes and more, but for most filters of
 volumes, and groups that Winograd suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of
 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`, those of 3 along one axis to `winograd.lines`, filters of
 single planes and of volumes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to
@@ -12,6 +13,8 @@ several vectors to `rows`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +24,7 @@ from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_o
 from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
+from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
 from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.on_demand import on_demand
 
@@ -79,22 +83,32 @@ def prepare(call: Call) -> Prepared:
     if has_strides(call):
         return chwn.prepare(call)
     problem = problem_of(call)
-    # Winograd takes no groups: one by one they are slices, too.
+    prepared = chosen(ways(problem), problem, problem.sizes, problem.dtype, is_measured=is_measured(call))
+    is_kept_from_winograd = problem.direct_for and _suits_winograd(task_of(problem))
+    return winograd.told(prepared, problem.direct_for) if is_kept_from_winograd else prepared
+
+
+def ways(problem: Problem) -> Iterator[Way]:
+    """All ways to compute a convolution or adjoint, in the order in which they are asked."""
     task = task_of(problem)
-    suits_winograd = _winograd(task) is not None or _in_residues(task) or _along_lines(task) is not None
-    pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
-    in_volumes = _prepare_volumes(task, problem) if len(problem.axes) > 2 else None
-    if in_volumes is not None:
-        prepared = in_volumes
-    elif len(problem.axes) > 2 or pieces > 1:
-        least_images = few_positions.MOST_IMAGES + 1
-        prepared = slices.prepare(problem, _prepare_planar, pieces=pieces, least_images=least_images)
-    else:
-        prepared = _prepare_planar(problem)
-    return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared
+    # Winograd takes no groups: one by one they are slices, too.
+    is_cut = problem.groups > 1 and not problem.direct_for and _suits_winograd(task)
+    if len(problem.axes) > 2:
+        in_volumes = _in_volumes(task, problem)
+        if in_volumes is not None:
+            yield Way("volumes", True, lambda: volumes.prepare(in_volumes, problem.biases))
+    if len(problem.axes) > 2 or is_cut:
+        pieces, least_images = problem.groups if is_cut else 1, few_positions.MOST_IMAGES + 1
+        yield Way(
+            "slices",
+            True,
+            lambda: slices.prepare(problem, _prepare_planar, pieces=pieces, least_images=least_images),
+        )
+    if len(problem.axes) <= 2:
+        yield from planar_ways(problem)
 
 
-def _prepare_volumes(task: Task, whole: Problem) -> Prepared | None:
+def _in_volumes(task: Task, whole: Problem) -> volumes.Problem | None:
     """The call over three axes or more as filters of volumes, if it is that."""
     if task.groups == 1 or task.channels > 1 or (not task.forward and (task.maps > 1 or task.stride != (1, 1))):
         return None
@@ -112,91 +126,90 @@ def _prepare_volumes(task: Task, whole: Problem) -> Prepared | None:
         turned=not task.forward,
         dtype=task.dtype,
     )
-    return volumes.prepare(volumes_of, whole.biases) if volumes.suits(volumes_of) else None
+    return volumes_of if volumes.suits(volumes_of) else None
 
 
 def _prepare_planar(problem: Problem) -> Prepared:
-    """The convolution or adjoint over one or two axes."""
+    """The convolution or adjoint over one or two axes, in the first way that pays."""
+    return next(way.prepare() for way in planar_ways(problem) if way.pays)
+
+
+def planar_ways(problem: Problem) -> Iterator[Way]:
+    """All ways to compute a convolution or adjoint over one or two axes, in the order in which they are asked."""
     task = task_of(problem)
-    if _in_residues(task) and not problem.direct_for:
-        return residues.prepare(task, problem, _prepare_planar, lambda images: _in_residues(task, images))
-    along_lines = None if problem.direct_for or task.groups > 1 else _along_lines(task)
-    if along_lines is not None:
-        return winograd_lines.prepare(along_lines, problem.weight_size, problem.biases)
-    special = _prepare_3x3(task, problem) if task.is_3x3 else _prepare_filters(task, problem)
-    if special is None and task.is_5x5:
-        special = _prepare_winograd(task, problem)
-    if special is not None:
-        return special
-    if host_lanes().has_short_tiles and not task.is_pointwise and window_panels.suits(task):
-        return window_panels.prepare(task, problem)
-    if few_positions.suits(task):
-        return few_positions.prepare(task, problem.biases)
-    if task.is_pointwise and task.channels > _few_terms(task):
-        return pointwise.prepare(_products(task), problem.biases)
+    if not problem.direct_for:
+        yield from _winograd_ways(task, problem)
+    if task.groups > 1:
+        yield from _square_ways(task, problem) if task.is_3x3 else _filter_ways(task, problem)
+    if not task.is_pointwise:
+        pays = host_lanes().has_short_tiles and window_panels.suits(task)
+        yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
+    if few_positions.can(task):
+        yield Way("few positions", few_positions.suits(task), lambda: few_positions.prepare(task, problem.biases))
+    if task.is_pointwise:
+        pays = task.channels > _few_terms(task)
+        yield Way("products", pays, lambda: pointwise.prepare(_products(task), problem.biases))
     lanes = _in_lanes(task)
     in_rows = rows.suits(lanes)
     if not task.forward and task.dilation == (1, 1):
         sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
         windows_of = adjoint_lanes.Problem(*sizes, task.kernel, task.pad, task.stride, task.dtype)
-        # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
-        many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
-        if (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of):
-            return adjoint_lanes.prepare(windows_of, problem.biases)
-    if in_rows:
-        return rows.prepare(lanes, problem.weight_size, problem.biases)
-    if _tiles_fill_badly(task) and map_lanes.suits(lanes):
-        if task.forward and host_lanes().has_short_tiles:
+        if adjoint_lanes.can(windows_of):
+            # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
+            many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
+            pays = (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of)
+            yield Way("adjoint lanes", pays, lambda: adjoint_lanes.prepare(windows_of, problem.biases))
+    if rows.can(lanes):
+        yield Way("rows", in_rows, lambda: rows.prepare(lanes, problem.weight_size, problem.biases))
+    fills_badly = _tiles_fill_badly(task)
+    if map_lanes.can(lanes):
+        in_lanes = fills_badly and map_lanes.suits(lanes)
+        by_phases = _in_phases(task) if task.forward and task.stride != (1, 1) else None
+        if by_phases is not None and rows.can(by_phases):
             # Of few registers, tiles of whole vectors multiply more for each element that they read.
-            by_phases = _in_phases(task)
             is_long = task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector
-            if is_long and rows.suits(by_phases, is_strided=True):
-                return rows.prepare(by_phases, problem.weight_size, problem.biases)
-        return map_lanes.prepare(lanes, problem.weight_size, problem.biases)
-    if task.is_pointwise and task.channels >= pointwise.LEAST_CHANNELS:
-        return pointwise.prepare(_products(task), problem.biases)
-    return direct.prepare(task, problem)
+            pays = in_lanes and host_lanes().has_short_tiles and is_long and rows.suits(by_phases, is_strided=True)
+            yield Way("strided rows", pays, lambda: rows.prepare(by_phases, problem.weight_size, problem.biases))
+        yield Way("map lanes", in_lanes, lambda: map_lanes.prepare(lanes, problem.weight_size, problem.biases))
+    if task.is_pointwise:
+        pays = task.channels >= pointwise.LEAST_CHANNELS
+        yield Way("products", pays, lambda: pointwise.prepare(_products(task), problem.biases))
+    yield Way("direct", True, lambda: direct.prepare(task, problem))
 
 
-def _prepare_3x3(task: Task, whole: Problem) -> Prepared | None:
-    """A call of kernels of 3 x 3 as Winograd's or as a depthwise convolution, if it is one of them."""
-    pad = _forward_pad(task)
-    if task.groups > 1 and (task.maps == 1 or (task.forward and task.channels == 1)) and min(pad) >= 0:
-        terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
-        count = task.groups * task.maps
-        if terms == 1:
-            near = planes.Problem(
-                task.images,
-                task.source,
-                count,
-                per_plane,
-                task.result,
-                pad,
-                1,
-                turned=not task.forward,
-                dtype=task.dtype,
-            )
-            if planes.suits(near):
-                return planes.prepare(near, whole.biases)
-        filtered = squares.Problem(
-            task.images,
-            task.source,
-            count,
-            task.result,
-            pad,
-            terms,
-            per_plane,
-            turned=not task.forward,
-            dtype=task.dtype,
+def _winograd_ways(task: Task, whole: Problem) -> Iterator[Way]:
+    """Winograd's, of one group, where it is allowed."""
+    if task.groups > 1:
+        return
+    if _in_residues(task):
+        suits = partial(_in_residues, task)
+        yield Way("residues", True, lambda: residues.prepare(task, whole, _prepare_planar, suits))
+    along_lines = _along_lines(task)
+    if along_lines is not None and winograd_lines.can(along_lines):
+        pays = winograd_lines.suits(along_lines)
+        yield Way(
+            "Winograd along lines",
+            pays,
+            lambda: winograd_lines.prepare(along_lines, whole.weight_size, whole.biases),
         )
-        return squares.prepare(filtered, whole.biases)
-    return _prepare_winograd(task, whole)
+    tiled = _in_tiles(task)
+    if tiled is not None and winograd.can(tiled):
+        yield Way("Winograd", winograd.suits(tiled), lambda: winograd.prepare(tiled, whole.weight_size, whole.biases))
 
 
-def _prepare_winograd(task: Task, whole: Problem) -> Prepared | None:
-    """A call of one group as Winograd's, if that is allowed and pays."""
-    problem = None if whole.direct_for or task.groups > 1 else _winograd(task)
-    return winograd.prepare(problem, whole.weight_size, whole.biases) if problem else None
+def _square_ways(task: Task, whole: Problem) -> Iterator[Way]:
+    """Those of depthwise convolutions with kernels of 3 x 3, if it is one."""
+    pad = _forward_pad(task)
+    if min(pad) < 0 or not (task.maps == 1 or (task.forward and task.channels == 1)):
+        return
+    terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
+    sizes, turned = (task.images, task.source, task.groups * task.maps), not task.forward
+    if terms == 1:
+        near = planes.Problem(*sizes, per_plane, task.result, pad, 1, turned=turned, dtype=task.dtype)
+        if planes.can(near):
+            yield Way("planes", planes.suits(near), lambda: planes.prepare(near, whole.biases))
+    filtered = squares.Problem(*sizes, task.result, pad, terms, per_plane, turned=turned, dtype=task.dtype)
+    yield Way("squares", True, lambda: squares.prepare(filtered, whole.biases))
 
 
 def _forward_pad(task: Task) -> Pair:
@@ -206,24 +219,22 @@ def _forward_pad(task: Task) -> Pair:
     return task.kernel[0] - 1 - task.pad[0], task.kernel[1] - 1 - task.pad[1]
 
 
-def _winograd(task: Task) -> winograd.Problem | None:
-    """One group as Winograd's, if that pays."""
+def _in_tiles(task: Task) -> winograd.Problem | None:
+    """One group as Winograd's, if its kernel is one of those."""
     if not task.is_3x3 and not task.is_5x5:
         return None
-    sizes = (task.images, task.channels, task.maps, task.source, task.result)
-    problem = winograd.Problem(
-        *sizes,
+    return winograd.Problem(
+        *(task.images, task.channels, task.maps, task.source, task.result),
         _forward_pad(task),
         *task.weight_strides,
         turned=not task.forward,
         dtype=task.dtype,
         kernel=task.kernel[0],
     )
-    return problem if winograd.suits(problem) else None
 
 
 def _along_lines(task: Task) -> winograd_lines.Problem | None:
-    """One group with three taps along one axis as Winograd's, if that pays."""
+    """One group with three taps along one axis as Winograd's, if it has them."""
     if task.stride != (1, 1) or sorted(task.kernel) != [1, 3]:
         return None
     axis = task.kernel.index(3)
@@ -232,7 +243,7 @@ def _along_lines(task: Task) -> winograd_lines.Problem | None:
     # Along the height, an image is one line, in which the taps are whole rows apart.
     rows, scale = (task.source[0], 1) if axis == 1 else (1, task.source[1])
     reach, pad = 2 * task.dilation[axis], task.pad[axis]
-    problem = winograd_lines.Problem(
+    return winograd_lines.Problem(
         task.images,
         task.channels,
         task.maps,
@@ -245,47 +256,55 @@ def _along_lines(task: Task) -> winograd_lines.Problem | None:
         turned=not task.forward,
         dtype=task.dtype,
     )
-    return problem if winograd_lines.suits(problem) else None
+
+
+def _suits_winograd(task: Task) -> bool:
+    """Whether one group is computed in one of Winograd's ways, where that is allowed."""
+    along_lines, tiled = _along_lines(task), _in_tiles(task)
+    return (
+        (tiled is not None and winograd.suits(tiled))
+        or _in_residues(task)
+        or (along_lines is not None and winograd_lines.suits(along_lines))
+    )
 
 
 def _in_residues(task: Task, images: int | None = None) -> bool:
     """Whether the task is dilated, and Winograd's without dilation; images: of one residue each, not all of them."""
     inner = residues.inner_task(task) if task.dilation != (1, 1) else None
-    if inner is None:
-        return False
-    problem = _winograd(inner if images is None else inner._replace(images=images))
+    tiled = None if inner is None else _in_tiles(inner if images is None else inner._replace(images=images))
     # The last residues may have fewer results than the first one.
     positions = math.prod(task.result) / math.prod(task.dilation)
-    return problem is not None and winograd.has_few_products(problem, positions)
+    return tiled is not None and winograd.suits(tiled) and winograd.has_few_products(tiled, positions)
 
 
-def _prepare_filters(task: Task, whole: Problem) -> Prepared | None:
-    """The call as filters of single planes, if it is that; few strides have an adjoint among them."""
-    if task.groups > 1 and task.maps == 1 and not task.forward:
+def _filter_ways(task: Task, whole: Problem) -> Iterator[Way]:
+    """Those of filters of single planes, if it is that; few strides have an adjoint among them."""
+    if task.maps == 1 and not task.forward:
         sizes = (task.images, task.groups, task.channels, task.result, task.source)
         phases = strided.Problem(*sizes, task.kernel, task.pad, task.dtype)
         if strided.suits(phases, task.stride, task.dilation):
-            return strided.prepare(phases, whole.biases)
-    if task.groups == 1 or task.channels > 1:
-        return None
+            yield Way("strided filters", True, lambda: strided.prepare(phases, whole.biases))
+    if task.channels > 1:
+        return
     pad = task.pad
     if not task.forward:
         if task.maps > 1 or task.stride != (1, 1):
-            return None
+            return
         reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
         pad = reach[0] - pad[0], reach[1] - pad[1]
     of_planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
     if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
         near = planes.Problem(*of_planes, pad, 2, turned=False, dtype=task.dtype)
-        if planes.suits(near):
-            return planes.prepare(near, whole.biases)
-        return halving.prepare(halving.Problem(*of_planes, pad, task.dtype), whole.biases)
+        if planes.can(near):
+            yield Way("planes", planes.suits(near), lambda: planes.prepare(near, whole.biases))
+        halved = halving.Problem(*of_planes, pad, task.dtype)
+        yield Way("halving", True, lambda: halving.prepare(halved, whole.biases))
     geometry = task.kernel, pad, task.stride, task.dilation
     tall = padded.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
     if padded.suits(tall):
-        return padded.prepare(tall, whole.biases)
+        yield Way("padded filters", True, lambda: padded.prepare(tall, whole.biases))
     filtered = filters.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
-    return filters.prepare(filtered, whole.biases)
+    yield Way("filters", True, lambda: filters.prepare(filtered, whole.biases))
 
 
 def _few_terms(task: Task) -> int:

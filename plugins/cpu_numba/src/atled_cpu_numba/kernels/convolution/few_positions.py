@@ -95,15 +95,19 @@ class Block:
     after_block: int
 
 
+def can(task: Task) -> bool:
+    """Whether it is computed here: a convolution whose maps fill panels, with a tile of positions."""
+    lanes = lanes_of(task.dtype)
+    are_filled = task.maps % lanes.columns == 0 and math.prod(task.result) >= lanes.rows
+    return task.forward and task.groups == 1 and are_filled
+
+
 def suits(task: Task) -> bool:
-    """Whether positions are few, and maps fill panels."""
-    lanes, positions = lanes_of(task.dtype), math.prod(task.result)
-    are_products = _in_place(task) and lanes.has_short_tiles
+    """Whether it pays, too: positions are few."""
+    are_products = _in_place(task) and lanes_of(task.dtype).has_short_tiles
     return (
-        task.forward
-        and task.groups == 1
-        and lanes.rows <= positions <= (_MOST_PRODUCT_POSITIONS if are_products else _MOST_POSITIONS)
-        and task.maps % lanes.columns == 0
+        can(task)
+        and math.prod(task.result) <= (_MOST_PRODUCT_POSITIONS if are_products else _MOST_POSITIONS)
         and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
         and (task.images <= MOST_IMAGES or _is_near(task))
     )

@@ -150,16 +150,21 @@ class Problem(NamedTuple):
         }
 
 
-def suits(problem: Problem) -> bool:
-    """Whether the tiles fit the rows of the result and the maps fill the lanes."""
+def can(problem: Problem) -> bool:
+    """Whether the tiles fit the rows of the result."""
     vector = lanes_of(problem.dtype).vector
     return (
-        vector >= 8  # shorter vectors would wait for one another
-        and all(found.counts[1] % _QUARTET == 0 and math.prod(found.counts) >= vector for found in problem.results)
+        all(found.counts[1] % _QUARTET == 0 and math.prod(found.counts) >= vector for found in problem.results)
         and problem.step[1] <= 2
         and (problem.spread[1] != 2 or problem.result[1] % 2 == 0)  # even and odd columns are written together
-        and -(-problem.maps // vector) * vector <= _MOST_WASTE * problem.maps
     )
+
+
+def suits(problem: Problem) -> bool:
+    """Whether it pays, too: the maps fill the lanes."""
+    vector = lanes_of(problem.dtype).vector
+    are_filled = -(-problem.maps // vector) * vector <= _MOST_WASTE * problem.maps
+    return can(problem) and vector >= 8 and are_filled  # shorter vectors would wait for one another
 
 
 def _build(dtype: str) -> Callable[..., int]:

@@ -34,6 +34,16 @@ class Problem(NamedTuple):
         """Elements of the weight."""
         return self.groups * self.channels * self.maps * math.prod(axis.kernel for axis in self.axes)
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements of the source, the weight, what is added if it is there, and the result."""
+        seen, wanted = (
+            math.prod(sizes) for sizes in zip(*((axis.source, axis.result) for axis in self.axes), strict=True)
+        )
+        maps, images = self.groups * self.maps, self.images
+        added = (maps * is_there for is_there in self.biases)
+        return images * self.groups * self.channels * seen, self.weight_size, *added, images * maps * wanted
+
     def in_order(self, phase: Phase) -> bool:
         """Whether the weight is already as a kernel over two axes wants it for the slices of `phase`."""
         whole = len(phase.taps) == math.prod(axis.kernel for axis in self.axes[:-2])

@@ -89,20 +89,21 @@ class Block:
 _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap
 
 
+def can(problem: Problem) -> bool:
+    """Whether neighbouring windows see neighbouring elements, and rows of the result are a vector or more."""
+    has_unit_steps = (problem.step, problem.spread) == ((1, 1), (1, 1))
+    return has_unit_steps and problem.result[1] >= lanes_of(problem.dtype).vector
+
+
 def suits(problem: Problem, *, is_strided: bool = False) -> bool:
-    """Whether neighbouring windows see neighbouring elements, and vectors fit the rows of the result.
+    """Whether it pays, too: vectors fit the rows of the result.
 
     is_strided: they do so in planes that were made for a stride, where lanes in vain cost more.
     """
     width, vector = problem.result[1], lanes_of(problem.dtype).vector
     is_wide = host_lanes().has_short_tiles and problem.taps > 1 and not is_strided
     most_waste = _MOST_WASTE_AVX2 if is_wide else _MOST_WASTE
-    return (
-        (problem.step, problem.spread) == ((1, 1), (1, 1))
-        and width >= vector
-        and -(-width // vector) * vector <= most_waste * width
-        and problem.maps >= _LEAST_MAPS
-    )
+    return can(problem) and -(-width // vector) * vector <= most_waste * width and problem.maps >= _LEAST_MAPS
 
 
 def _build(dtype: str) -> Callable[..., int]:

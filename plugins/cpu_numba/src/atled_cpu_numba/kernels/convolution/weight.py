@@ -1,12 +1,14 @@
 """The gradient of a convolution with respect to its weight.
 
-Here it is chosen how a call is computed. Three axes and more, and groups that Winograd suits, are brought to two axes
-by `weight_slices`, strided arrays go to `chwn`; several kernels suit some shapes; `weight_dots` takes everything else.
+Here it is chosen how a call is computed, as in `choice`. Three axes and more, and groups that Winograd suits, are
+brought to two axes by `weight_slices`, strided arrays go to `chwn`; several kernels suit some shapes; `weight_dots`
+takes everything else.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,7 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution import weight_slices
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, merge_axes, two_axes
+from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
 from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.on_demand import on_demand
 
@@ -65,28 +68,45 @@ def prepare(call: Call) -> Prepared:
         winograd.excluded_for(call),
         x.dtype.name,
     )
+    sizes = x.size, gy.size, call.outputs[0].size
+    prepared = chosen(ways(problem), problem, sizes, problem.dtype, is_measured=is_measured(call))
+    is_kept_from_winograd = problem.direct_for and _suits_winograd(problem)
+    return winograd.told(prepared, problem.direct_for) if is_kept_from_winograd else prepared
+
+
+def ways(problem: weight_slices.Problem) -> Iterator[Way]:
+    """All ways to compute the gradient, in the order in which they are asked."""
     # Winograd takes no groups: one by one they are slices, too.
-    suits_winograd = _winograd(problem) is not None
-    pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
-    if len(problem.axes) > 2 or pieces > 1:
-        prepared = weight_slices.prepare(problem, _prepare_planar, pieces=pieces)
-    else:
-        prepared = _prepare_planar(problem, problem)
-    return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared
+    is_cut = problem.groups > 1 and not problem.direct_for and _suits_winograd(problem)
+    if len(problem.axes) > 2 or is_cut:
+        pieces = problem.groups if is_cut else 1
+        yield Way("slices", True, lambda: weight_slices.prepare(problem, _prepare_planar, pieces=pieces))
+    if len(problem.axes) <= 2:
+        yield from _planar_ways(problem, problem)
 
 
-def _winograd(whole: weight_slices.Problem) -> winograd.Problem | None:
-    """One group over the last two axes as Winograd's, if that pays."""
+def _suits_winograd(whole: weight_slices.Problem) -> bool:
+    """Whether one group over the last two axes is Winograd's, where that is allowed."""
+    problem = _in_tiles(whole)
+    return problem is not None and winograd_weight.suits(problem)
+
+
+def _in_tiles(whole: weight_slices.Problem) -> winograd.Problem | None:
+    """One group over the last two axes as Winograd's, if the kernel is that."""
     sizes, counts, kernel, pad, steps, dilation = two_axes(whole.axes)
     if (kernel, steps, dilation) != ((3, 3), (1, 1), (1, 1)):
         return None
     shape = whole.images, whole.channels, whole.maps, sizes, counts, pad
-    problem = winograd.Problem(*shape, 0, 0, turned=False, dtype=whole.dtype)
-    return problem if winograd_weight.suits(problem) else None
+    return winograd.Problem(*shape, 0, 0, turned=False, dtype=whole.dtype)
 
 
 def _prepare_planar(piece: weight_slices.Problem, whole: weight_slices.Problem) -> Prepared:
-    """The gradient over one or two axes.
+    """The gradient over one or two axes, in the first way that pays; arguments as for `_planar_ways`."""
+    return next(way.prepare() for way in _planar_ways(piece, whole) if way.pays)
+
+
+def _planar_ways(piece: weight_slices.Problem, whole: weight_slices.Problem) -> Iterator[Way]:
+    """All ways to compute the gradient over one or two axes, in the order in which they are asked.
 
     piece: what is computed.  whole: what that is a piece of, by its groups or channels, or the same. It decides how all
     pieces are computed: their sizes follow from the number of shares, from which no bit of a result may follow.
@@ -94,25 +114,27 @@ def _prepare_planar(piece: weight_slices.Problem, whole: weight_slices.Problem) 
     images, groups, channels, maps = piece[:4]
     sizes, counts, kernel, pad, steps, dilation = two_axes(piece.axes)
     positions = math.prod(counts)
-    is_pointwise = (kernel, steps, pad, whole.groups) == ((1, 1), (1, 1), (0, 0), 1)
-    if is_pointwise and positions >= weight_pointwise.LEAST_POSITIONS:
-        return weight_pointwise.prepare(images, channels, maps, positions, piece.dtype)
+    if (kernel, steps, pad, whole.groups) == ((1, 1), (1, 1), (0, 0), 1):
+        pays = positions >= weight_pointwise.LEAST_POSITIONS
+        of_products = images, channels, maps, positions, piece.dtype
+        yield Way("products", pays, lambda: weight_pointwise.prepare(*of_products))
     of_planes = whole.groups > 1 and channels == 1
     if of_planes and kernel == (3, 3) and steps == dilation == (1, 1):
         planes = images, sizes, groups * maps, counts, pad
         filtered = squares.Problem(*planes, terms=1, per_plane=maps, turned=False, dtype=piece.dtype)
-        return squares.prepare_weight(filtered)
+        yield Way("squares", True, lambda: squares.prepare_weight(filtered))
     if of_planes:
         phases = strided.Problem(images, groups, maps, sizes, counts, kernel, pad, piece.dtype)
         if strided.suits(phases, steps, dilation):
-            return strided.prepare_weight(phases)
-    problem = None if whole.direct_for or whole.groups > 1 else _winograd(whole)
-    if problem is not None:
-        return winograd_weight.prepare(problem._replace(channels=channels))
-    geometry = sizes, counts, kernel, pad, steps, dilation
-    task = weight_lanes.Problem(images, groups, channels, maps, *geometry, piece.dtype)
-    if weight_lanes.suits(task):
-        return weight_lanes.prepare(task)
-    if weight_panels.suits(task, whole.channels):
-        return weight_panels.prepare(task, whole.channels)
-    return weight_dots.prepare(task, whole.channels)
+            yield Way("strided filters", True, lambda: strided.prepare_weight(phases))
+    tiled = None if whole.direct_for or whole.groups > 1 else _in_tiles(whole)
+    if tiled is not None and winograd_weight.can(tiled):
+        own = tiled._replace(channels=channels)
+        yield Way("Winograd", winograd_weight.suits(tiled), lambda: winograd_weight.prepare(own))
+    task = weight_lanes.Problem(
+        images, groups, channels, maps, sizes, counts, kernel, pad, steps, dilation, piece.dtype
+    )
+    yield Way("lanes", weight_lanes.suits(task), lambda: weight_lanes.prepare(task))
+    panels_pay = weight_panels.suits(task, whole.channels)
+    yield Way("panels", panels_pay, lambda: weight_panels.prepare(task, whole.channels))
+    yield Way("dots", True, lambda: weight_dots.prepare(task, whole.channels))

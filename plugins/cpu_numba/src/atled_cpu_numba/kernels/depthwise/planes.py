@@ -134,13 +134,18 @@ _KERNELS = {
 }
 
 
-def suits(problem: Problem) -> bool:
-    """Whether it is computed here: with at most one row and column of padding, on results that stay in the caches."""
+def can(problem: Problem) -> bool:
+    """Whether it is computed here: with at most one row and column of padding."""
     p = problem
     taken = all(n > 0 and pad in (0, 1) for n, pad in zip(p.result, p.pad, strict=True))
+    return taken and (_part(p) > 0 or p.pad[1] == 0 or p.result[1] > 1)
+
+
+def suits(problem: Problem) -> bool:
+    """Whether it pays, too: the results stay in the caches."""
+    p = problem
     elements = p.images * p.results * p.result[0] * p.result[1]
-    is_narrow = _part(p) > 0 or p.pad[1] == 0 or p.result[1] > 1
-    return taken and is_narrow and SIZES[p.dtype] * elements < STREAMED_BYTES
+    return can(p) and SIZES[p.dtype] * elements < STREAMED_BYTES
 
 
 def _part(p: Problem) -> int:

@@ -143,22 +143,29 @@ def told(prepared: Prepared, flag: str) -> Prepared:
     return prepared
 
 
+def can(problem: Problem) -> bool:
+    """Whether Winograd is allowed and computed here."""
+    return (
+        ENABLED
+        and problem.tiles[1] <= _MOST_TILES_IN_A_ROW
+        and min(problem.pad) >= 0
+        and math.prod(problem.source) >= lanes_of(problem.dtype).vector
+    )
+
+
 def suits(problem: Problem) -> bool:
-    """Whether Winograd is allowed and pays."""
+    """Whether it pays, too."""
     # Of a gradient of wide kernels, direct sums multiply the elements that are there, fewer than those of the result.
     positions = math.prod(problem.result)
     if problem.turned and problem.kernel > 3:
         positions = min(positions, math.prod(problem.source))
     return (
-        ENABLED
+        can(problem)
         and problem.channels >= _LEAST_CHANNELS
         and problem.maps >= _LEAST_MAPS
         and problem.channels * problem.maps >= _LEAST_PAIRS
         and problem.images * math.prod(problem.tiles) >= _LEAST_TILES
         and has_few_products(problem, positions)
-        and problem.tiles[1] <= _MOST_TILES_IN_A_ROW
-        and min(problem.pad) >= 0
-        and math.prod(problem.source) >= lanes_of(problem.dtype).vector
     )
 
 

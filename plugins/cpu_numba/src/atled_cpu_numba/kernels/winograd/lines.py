@@ -121,17 +121,21 @@ def _tiles(results: int, dilation: int) -> int:
     return whole * dilation + min(rest, dilation)
 
 
+def can(problem: Problem) -> bool:
+    """Whether Winograd is allowed and computed here."""
+    is_long = min(problem.source, problem.result) >= lanes_of(problem.dtype).vector
+    return forward.ENABLED and problem.pad >= 0 and is_long
+
+
 def suits(problem: Problem) -> bool:
-    """Whether Winograd is allowed and pays."""
+    """Whether it pays, too."""
     return (
-        forward.ENABLED
+        can(problem)
         and problem.channels >= _LEAST_CHANNELS
         and problem.maps >= _LEAST_MAPS
         and problem.channels * problem.maps >= _LEAST_PAIRS
         and problem.images * problem.rows * problem.tiles >= _LEAST_TILES
         and _POINTS * problem.tiles <= _MOST_PRODUCTS * _TAPS * problem.result
-        and problem.pad >= 0
-        and min(problem.source, problem.result) >= lanes_of(problem.dtype).vector
     )
 
 

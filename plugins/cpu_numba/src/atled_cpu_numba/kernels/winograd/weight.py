@@ -190,15 +190,14 @@ def _slim_rows(dtype: str) -> int:
     return lanes.vector if lanes.vector >= 8 else lanes.rows
 
 
+def can(problem: winograd.Problem) -> bool:
+    """Whether Winograd is allowed and computed here; problem: the convolution itself."""
+    return winograd.can(problem) and math.prod(problem.result) >= lanes_of(problem.dtype).vector
+
+
 def suits(problem: winograd.Problem) -> bool:
-    """Whether Winograd is allowed and pays; problem: the convolution itself."""
-    rows, columns = problem.tiles
-    plane = problem.result[0] * problem.result[1]
-    return (
-        winograd.suits(problem)
-        and problem.images * rows * columns >= _LEAST_TILES
-        and plane >= lanes_of(problem.dtype).vector
-    )
+    """Whether it pays, too."""
+    return can(problem) and winograd.suits(problem) and problem.images * math.prod(problem.tiles) >= _LEAST_TILES
 
 
 def prepare(problem: winograd.Problem) -> Prepared:
