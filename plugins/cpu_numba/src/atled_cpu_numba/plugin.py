@@ -33,8 +33,8 @@ from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
 
-# Declared here, where discovery looks for unknown names; read by `object_files`, `pool`, `processor` and `ways`, which must
-# not wait for it.
+# Declared here, where discovery looks for unknown names; read by `object_files`, `pool`, `processor` and `ways`, which
+# must not wait for it.
 declare_setting("ATLED_CACHE_DIR", parse_text, "", "folder for compiled kernels; empty: the platform's for caches")
 declare_setting("ATLED_NUM_THREADS", parse_thread_count, None, "threads for one large kernel; unset: all processors")
 declare_setting(
