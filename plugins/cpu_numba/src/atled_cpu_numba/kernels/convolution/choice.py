@@ -13,7 +13,7 @@ several vectors to `rows`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer tha
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
 _FEW_EXPANDED_TERMS = 32  # the same where a convolution has as many maps or more, which formulas find in the caches
 _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
+_FEW_STRIDED_TERMS_AVX2 = 32
+_FEW_ROWS = 12  # maps that two tiles compute
 _LEAST_STRIDED_VECTORS = 2  # in a row of windows with a stride; of shorter ones sorting columns takes longer
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
@@ -136,45 +138,70 @@ def _prepare_planar(problem: Problem) -> Prepared:
 
 def planar_ways(problem: Problem) -> Iterator[Way]:
     """All ways to compute a convolution or adjoint over one or two axes, in the order in which they are asked."""
-    task = task_of(problem)
+    task, short = task_of(problem), host_lanes().has_short_tiles
     if not problem.direct_for:
         yield from _winograd_ways(task, problem)
     if task.groups > 1:
         yield from _square_ways(task, problem) if task.is_3x3 else _filter_ways(task, problem)
     if not task.is_pointwise:
-        pays = host_lanes().has_short_tiles and window_panels.suits(task)
+        pays = short and window_panels.suits(task)
         yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
     if few_positions.can(task):
         yield Way("few positions", few_positions.suits(task), lambda: few_positions.prepare(task, problem.biases))
-    if task.is_pointwise:
-        pays = task.channels > _few_terms(task)
-        yield Way("products", pays, lambda: pointwise.prepare(_products(task), problem.biases))
     lanes = _in_lanes(task)
     in_rows = rows.suits(lanes)
+    if task.is_pointwise:
+        # Of few maps, tiles of rows read the source once, too, and copy nothing.
+        is_low = short and in_rows and task.maps <= _FEW_ROWS
+        pays = task.channels > _few_terms(task) and not is_low
+        yield Way("products", pays, lambda: pointwise.prepare(_products(task), problem.biases))
     if not task.forward and task.dilation == (1, 1):
-        sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
-        windows_of = adjoint_lanes.Problem(*sizes, task.kernel, task.pad, task.stride, task.dtype)
-        if adjoint_lanes.can(windows_of):
-            # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
-            many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
-            pays = (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of)
-            yield Way("adjoint lanes", pays, lambda: adjoint_lanes.prepare(windows_of, problem.biases))
+        yield from _adjoint_ways(task, problem, in_rows=in_rows)
     if rows.can(lanes):
         yield Way("rows", in_rows, lambda: rows.prepare(lanes, problem.weight_size, problem.biases))
-    fills_badly = _tiles_fill_badly(task)
+    in_phases, in_strided_rows, is_long = _strided_rows(task, problem)
+    if in_phases is not None:
+        yield Way("strided rows", in_strided_rows and is_long, in_phases)
     if map_lanes.can(lanes):
-        in_lanes = fills_badly and map_lanes.suits(lanes)
-        by_phases = _in_phases(task) if task.forward and task.stride != (1, 1) else None
-        if by_phases is not None and rows.can(by_phases):
-            # Of few registers, tiles of whole vectors multiply more for each element that they read.
-            is_long = task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector
-            pays = in_lanes and host_lanes().has_short_tiles and is_long and rows.suits(by_phases, is_strided=True)
-            yield Way("strided rows", pays, lambda: rows.prepare(by_phases, problem.weight_size, problem.biases))
-        yield Way("map lanes", in_lanes, lambda: map_lanes.prepare(lanes, problem.weight_size, problem.biases))
+        pays = _tiles_fill_badly(task) and map_lanes.suits(lanes)
+        yield Way("map lanes", pays, lambda: map_lanes.prepare(lanes, problem.weight_size, problem.biases))
+    if in_phases is not None:
+        yield Way("strided rows", in_strided_rows, in_phases)
+    if short and not task.is_pointwise:
+        pays = window_panels.suits_small(task)
+        yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
+    if short and task.stride != (1, 1) and few_positions.can(task):
+        yield Way("few positions", True, lambda: few_positions.prepare(task, problem.biases))
     if task.is_pointwise:
         pays = task.channels >= pointwise.LEAST_CHANNELS
         yield Way("products", pays, lambda: pointwise.prepare(_products(task), problem.biases))
     yield Way("direct", True, lambda: direct.prepare(task, problem))
+
+
+def _adjoint_ways(task: Task, whole: Problem, *, in_rows: bool) -> Iterator[Way]:
+    """That of gradients alone, if it fits; in_rows: whether `rows` would be taken."""
+    sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
+    windows_of = adjoint_lanes.Problem(*sizes, task.kernel, task.pad, task.stride, task.dtype)
+    if adjoint_lanes.can(windows_of):
+        # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
+        many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
+        pays = (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of)
+        yield Way("adjoint lanes", pays, lambda: adjoint_lanes.prepare(windows_of, whole.biases))
+
+
+def _strided_rows(task: Task, whole: Problem) -> tuple[Callable[[], Prepared] | None, bool, bool]:
+    """How a convolution with a stride is computed by `rows`, if that can be; whether it pays, and rows are long.
+
+    Of few registers, tiles of whole vectors multiply more for each element that they read; in short rows, maps in the
+    lanes do.
+    """
+    by_phases = _in_phases(task) if task.forward and task.stride != (1, 1) else None
+    if by_phases is None or not rows.can(by_phases):
+        return None, False, False
+    is_collected = task.is_pointwise and task.channels > _FEW_STRIDED_TERMS_AVX2
+    pays = host_lanes().has_short_tiles and not is_collected and rows.suits(by_phases, is_strided=True)
+    is_long = task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector
+    return lambda: rows.prepare(by_phases, whole.weight_size, whole.biases), pays, is_long
 
 
 def _winograd_ways(task: Task, whole: Problem) -> Iterator[Way]:
@@ -310,7 +337,7 @@ def _filter_ways(task: Task, whole: Problem) -> Iterator[Way]:
 def _few_terms(task: Task) -> int:
     """The most terms of a 1 x 1 convolution that is not computed as a product of matrices, where another way suits."""
     if task.stride != (1, 1):
-        return _FEW_STRIDED_TERMS
+        return _FEW_STRIDED_TERMS_AVX2 if host_lanes().has_short_tiles else _FEW_STRIDED_TERMS
     return _FEW_EXPANDED_TERMS if task.forward and task.maps >= task.channels else _FEW_TERMS
 
 

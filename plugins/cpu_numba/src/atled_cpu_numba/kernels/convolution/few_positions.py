@@ -107,6 +107,7 @@ def suits(task: Task) -> bool:
     are_products = _in_place(task) and lanes_of(task.dtype).has_short_tiles
     return (
         can(task)
+        and not (lanes_of(task.dtype).has_short_tiles and task.is_pointwise and task.stride != (1, 1))
         and math.prod(task.result) <= (_MOST_PRODUCT_POSITIONS if are_products else _MOST_POSITIONS)
         and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
         and (task.images <= MOST_IMAGES or _is_near(task))

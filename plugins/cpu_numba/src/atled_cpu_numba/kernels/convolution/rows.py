@@ -35,8 +35,9 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 # Positions computed per result. AVX2 loses more by the other ways of windows, with 8 sums at once: rows of 14 or 28
 # results took .9 there.
-_MOST_WASTE, _MOST_WASTE_AVX2 = 1.1, 1.15
+_MOST_WASTE, _MOST_WASTE_AVX2, _MOST_WASTE_STRIDED = 1.1, 1.25, 1.2
 _LEAST_MAPS = 4  # rows of the lowest tile
+_FEW_MAPS = 3  # the channels of a picture, where few lanes are in vain
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
 _AFTER_BYTES = 24 << 10  # of results that a formula finds in the level-1 cache
@@ -102,8 +103,16 @@ def suits(problem: Problem, *, is_strided: bool = False) -> bool:
     """
     width, vector = problem.result[1], lanes_of(problem.dtype).vector
     is_wide = host_lanes().has_short_tiles and problem.taps > 1 and not is_strided
-    most_waste = _MOST_WASTE_AVX2 if is_wide else _MOST_WASTE
-    return can(problem) and -(-width // vector) * vector <= most_waste * width and problem.maps >= _LEAST_MAPS
+    lanes = -(-width // vector) * vector
+    if is_strided:
+        most_waste = _MOST_WASTE_STRIDED
+    else:
+        most_waste = _MOST_WASTE_AVX2 if is_wide and problem.maps >= _LEAST_MAPS else _MOST_WASTE
+    if is_wide:
+        least_maps = _FEW_MAPS
+    else:
+        least_maps = 1 if host_lanes().has_short_tiles and problem.taps == 1 else _LEAST_MAPS
+    return can(problem) and lanes <= most_waste * width and problem.maps >= least_maps
 
 
 def _build(dtype: str) -> Callable[..., int]:

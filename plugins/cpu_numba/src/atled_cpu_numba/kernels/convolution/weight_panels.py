@@ -25,7 +25,11 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _LEAST_MAPS = 64  # fewer, and packing what windows see takes longer than it saves
 _LEAST_CHANNELS = 16
-_LEAST_WINDOWS = 48  # of all images: fewer products for each element of gw take longer to add than to multiply
+_MOST_LANES = 1.14  # per element of a row
+_LEAST_MAPS_OF_PARTS = 16  # where rows are parts of a vector
+_LEAST_MAPS_OF_GAPS = 32  # where they are longer
+_LEAST_TERMS = 40
+_LEAST_WINDOWS = 24  # of all images: fewer products for each element of gw take longer to add than to multiply
 _WINDOWS = 240  # at once: panels of 15 KiB, half of a level-1 cache
 _TERMS = 96  # at once
 _MAPS_AT_ONCE = 240  # their panels of gy stay in the level-2 cache beside those of the terms
@@ -81,11 +85,18 @@ class Block:
 
 def suits(problem: Problem, whole_channels: int) -> bool:
     """Whether a tile has few rows, and products are worth packing; whole_channels: as for `prepare`."""
+    if not host_lanes().has_short_tiles or problem.images * math.prod(problem.result) < _LEAST_WINDOWS:
+        return False
+    if problem.maps >= _LEAST_MAPS and whole_channels >= _LEAST_CHANNELS:
+        return True
+    # Dot products along short rows have idle lanes.
+    width, vector = problem.result[1], lanes_of(problem.dtype).vector
+    lanes = -(-width // vector) * vector
+    least = _LEAST_MAPS_OF_PARTS if width < vector else _LEAST_MAPS_OF_GAPS
     return (
-        host_lanes().has_short_tiles
-        and problem.maps >= _LEAST_MAPS
-        and whole_channels >= _LEAST_CHANNELS
-        and problem.images * math.prod(problem.result) >= _LEAST_WINDOWS
+        lanes >= _MOST_LANES * width
+        and problem.maps >= least
+        and whole_channels * math.prod(problem.kernel) >= _LEAST_TERMS
     )
 
 

@@ -41,6 +41,11 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _LEAST_MAPS = 32  # fewer, and collecting windows takes longer than it saves
 _LEAST_TERMS = 160  # of a sum: shorter ones have planes and weights in the level-1 cache as it is
+# Where rows of results are shorter than a vector, windows of several rows and images follow one another in panels.
+_FEW_POSITIONS = 64  # of a convolution
+_FEW_RESULTS = 256  # of an adjoint, of at least so many maps
+_FEW_MAPS = 12
+_MANY_TERMS, _SOME_MAPS = 600, 8
 _PANEL_BYTES = 16 << 10  # of what a tile's columns see at once: half of the smallest level-1 cache
 _WIDE_PANEL_BYTES = 24 << 10  # the same beside vectors of AVX-512, whose processors have at least 48 KiB
 _PANELS = 8  # of windows at once
@@ -111,6 +116,14 @@ class Block:
 def suits(task: Task) -> bool:
     """Whether maps and terms are many enough to collect what windows see."""
     return task.maps >= _LEAST_MAPS and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
+
+
+def suits_small(task: Task) -> bool:
+    """Whether it pays where no way fits the rows of a result: these are few, or sums are long."""
+    positions, terms = math.prod(task.result), task.channels * math.prod(task.kernel)
+    if not task.forward:
+        return positions <= _FEW_RESULTS and task.maps >= _FEW_MAPS
+    return positions <= _FEW_POSITIONS or (terms >= _MANY_TERMS and task.maps >= _SOME_MAPS)
 
 
 def _build(dtype: str) -> Callable[..., int]:

@@ -142,10 +142,10 @@ def can(problem: Problem) -> bool:
 
 
 def suits(problem: Problem) -> bool:
-    """Whether it pays, too: the results stay in the caches."""
+    """Whether it pays, too: the results stay in the caches, or nobody writes them past these."""
     p = problem
     elements = p.images * p.results * p.result[0] * p.result[1]
-    return can(p) and SIZES[p.dtype] * elements < STREAMED_BYTES
+    return can(p) and (p.stride > 1 or SIZES[p.dtype] * elements < STREAMED_BYTES)
 
 
 def _part(p: Problem) -> int:

@@ -34,12 +34,15 @@ from atled_cpu_numba.kernels.winograd.transformed_weights import TRANSFORM_WEIGH
 ENABLED = True
 
 # Below, transforming takes longer than it saves.
-_LEAST_CHANNELS = 8
-_LEAST_MAPS = 16
-_LEAST_PAIRS = 256  # of a channel and a map
-_LEAST_TILES = 12  # below, transforming the weights does
+_LEAST_CHANNELS = 6
+_MOST_LANES = 1.6  # per map, where these are less than two vectors
+_LEAST_PAIRS = 128  # of a channel and a map
+# Below, transforming the weights takes longer. Those of a convolution mostly stay as they are from run to run, and so
+# does their transform; where it has to be made anew, few of them take no longer than direct sums.
+_LEAST_TILES, _LEAST_CONVOLVED_TILES, _LEAST_OF_FEW_WEIGHTS = 12, 8, 4
+_FEW_WEIGHTS = 128 * 128  # pairs of a channel and a map
 # Multiplications per one of the direct sums: tiles reach beyond the borders.
-_MOST_PRODUCTS = 0.45
+_MOST_PRODUCTS = 0.48
 _MOST_TILES_IN_A_ROW = 96
 
 # Of transformed tiles and products at once: most of a level-2 cache; in double, what half as many tiles save there
@@ -155,18 +158,32 @@ def can(problem: Problem) -> bool:
 
 def suits(problem: Problem) -> bool:
     """Whether it pays, too."""
-    # Of a gradient of wide kernels, direct sums multiply the elements that are there, fewer than those of the result.
+    # Of a gradient of wide kernels, direct sums of many registers (`convolution.adjoint_lanes`) multiply the elements
+    # that are there, fewer than those of the result.
     positions = math.prod(problem.result)
-    if problem.turned and problem.kernel > 3:
+    if problem.turned and problem.kernel > 3 and not host_lanes().has_short_tiles:
         positions = min(positions, math.prod(problem.source))
     return (
         can(problem)
         and problem.channels >= _LEAST_CHANNELS
-        and problem.maps >= _LEAST_MAPS
+        and fills_lanes(problem.maps, problem.dtype)
         and problem.channels * problem.maps >= _LEAST_PAIRS
-        and problem.images * math.prod(problem.tiles) >= _LEAST_TILES
+        and problem.images * math.prod(problem.tiles) >= _least_tiles(problem)
         and has_few_products(problem, positions)
     )
+
+
+def _least_tiles(problem: Problem) -> int:
+    if problem.turned:
+        return _LEAST_TILES
+    is_small = problem.channels * problem.maps <= _FEW_WEIGHTS
+    return _LEAST_OF_FEW_WEIGHTS if is_small else _LEAST_CONVOLVED_TILES
+
+
+def fills_lanes(maps: int, dtype: str) -> bool:
+    """Whether few lanes are computed in vain."""
+    vector = lanes_of(dtype).vector
+    return maps > vector or vector <= _MOST_LANES * maps
 
 
 def has_few_products(problem: Problem, positions: float) -> bool:

@@ -37,9 +37,8 @@ from atled_cpu_numba.kernels.winograd.transformed_weights import (
 _TAPS, _RESULTS, _POINTS = 3, 4, 6  # of a kernel, and of a tile
 
 # Below, transforming takes longer than it saves.
-_LEAST_CHANNELS = 8
-_LEAST_MAPS = 16
-_LEAST_PAIRS = 1024  # of a channel and a map
+_LEAST_CHANNELS = 12
+_LEAST_PAIRS = 512  # of a channel and a map
 _LEAST_TILES = 12  # below, transforming the weights does
 _MOST_PRODUCTS = 0.65  # multiplications per one of the direct sums: tiles reach beyond the ends of a line
 
@@ -132,7 +131,7 @@ def suits(problem: Problem) -> bool:
     return (
         can(problem)
         and problem.channels >= _LEAST_CHANNELS
-        and problem.maps >= _LEAST_MAPS
+        and forward.fills_lanes(problem.maps, problem.dtype)
         and problem.channels * problem.maps >= _LEAST_PAIRS
         and problem.images * problem.rows * problem.tiles >= _LEAST_TILES
         and _POINTS * problem.tiles <= _MOST_PRODUCTS * _TAPS * problem.result

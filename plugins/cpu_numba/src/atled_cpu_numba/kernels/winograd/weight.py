@@ -21,7 +21,7 @@ from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
 
 _TILES_AT_ONCE = 64  # their transformed tiles of a channel and a map stay in the level-1 cache
-_LEAST_TILES = 24  # below, transforming the products takes longer than it saves
+_LEAST_TILES = 16  # below, transforming the products takes longer than it saves
 _FLOPS_PER_US = 40e3  # a cautious rate of one core, transformations included, for the number of shares
 
 
