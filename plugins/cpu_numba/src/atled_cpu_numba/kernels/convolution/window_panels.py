@@ -46,6 +46,7 @@ _FEW_POSITIONS = 64  # of a convolution
 _FEW_RESULTS = 256  # of an adjoint, of at least so many maps
 _FEW_MAPS = 12
 _MANY_TERMS, _SOME_MAPS = 600, 8
+_LEAST_ADJOINT_TERMS = 96  # of a stride, whose results other kernels spread one by one
 _PANEL_BYTES = 16 << 10  # of what a tile's columns see at once: half of the smallest level-1 cache
 _WIDE_PANEL_BYTES = 24 << 10  # the same beside vectors of AVX-512, whose processors have at least 48 KiB
 _PANELS = 8  # of windows at once
@@ -115,7 +116,8 @@ class Block:
 
 def suits(task: Task) -> bool:
     """Whether maps and terms are many enough to collect what windows see."""
-    return task.maps >= _LEAST_MAPS and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
+    least_terms = _LEAST_TERMS if task.forward else _LEAST_ADJOINT_TERMS
+    return task.maps >= _LEAST_MAPS and task.channels * math.prod(task.kernel) >= least_terms
 
 
 def suits_small(task: Task) -> bool:
