@@ -42,7 +42,7 @@ _LEAST_PAIRS = 128  # of a channel and a map
 _LEAST_TILES, _LEAST_CONVOLVED_TILES, _LEAST_OF_FEW_WEIGHTS = 12, 8, 4
 _FEW_WEIGHTS = 128 * 128  # pairs of a channel and a map
 # Multiplications per one of the direct sums: tiles reach beyond the borders.
-_MOST_PRODUCTS = 0.48
+_MOST_PRODUCTS = 0.66
 _MOST_TILES_IN_A_ROW = 96
 
 # Of transformed tiles and products at once: most of a level-2 cache; in double, what half as many tiles save there
