@@ -6,8 +6,9 @@
 
 LLVM alone makes them, of the texts in `kernels.ir.xz` and of what this plugin writes as LLVM IR itself, for the two
 processors of `shipped_objects.TARGETS`, whatever the machine is that this runs on. Those for float32 are in it, which
-most programs need. Nothing of a library is copied into an object: functions of C are looked up in the process. The same
-texts give the same bytes, whatever else is written beside them.
+most programs need, and the formulas of common ones (`common_formulas.py`). Nothing of a library is copied into an
+object: functions of C are looked up in the process. The same texts give the same bytes, whatever else is written beside
+them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         if missing:
             print(f"the archive of objects lacks {', '.join(missing)}: run `make generated`")
         return 1 if missing else 0
-    from atled_cpu_numba import shipped_objects
+    from atled_cpu_numba import processor, shipped_objects
     from atled_cpu_numba.shipped_objects import ARCHIVE, TARGETS, Archive
 
     known = {} if options.all else _known()
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     }
     if options.all or objects != known:
         part = ARCHIVE.with_suffix(".part")
-        part.write_bytes(shipped_objects.encode(Archive(shipped_objects.toolchain(), objects)))
+        part.write_bytes(shipped_objects.encode(Archive(shipped_objects.toolchain(), objects, processor.release())))
         part.replace(ARCHIVE)
     written, size = sum(len(one.members) for one in found.values()), ARCHIVE.stat().st_size // 1024
     print(f"{ARCHIVE.name}: {written} of {sum(map(len, objects.values()))} objects written, {size} KiB")
@@ -92,7 +93,8 @@ def _child(target: str, known: list[str] | None) -> Compiled:
     """`_compiled` in a process of its own, for a kernel asks once what it is compiled for."""
     found = subprocess.run(
         [sys.executable, __file__, "--target", target],
-        env={name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")},
+        # Settings may change which kernels a network needs; a cache does not.
+        env={name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "ATLED_"))},
         input=json.dumps(known),
         stdout=subprocess.PIPE,
         check=True,
@@ -117,11 +119,13 @@ def _compiled(target: str, known: list[str] | None) -> tuple[dict[str, str], dic
 
 
 def _shipped_kernels() -> list[Any]:
-    """The kernels to compile: those that the type config `float` can need, the pool, and casts of labels."""
+    """The kernels to compile: those that the type config `float` can need, the pool, casts of labels, formulas."""
     from atled_cpu_numba import pool, whole_numbers
     from atled_cpu_numba.catalogue import kernels_for
+    from common_formulas import common_formulas  # beside this file
 
-    return [*kernels_for("float"), pool.native_functions(), whole_numbers.kernel("float32")]
+    kernels = [*kernels_for("float"), pool.native_functions(), whole_numbers.kernel("float32")]
+    return [*kernels, *common_formulas()]  # formulas last: nothing is to be run after them
 
 
 def _member(key: str, kernel: Any, texts: Any) -> bytes:

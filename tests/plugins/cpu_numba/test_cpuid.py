@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from atled_cpu_numba import code_memory, cpuid
+from atled_cpu_numba import code_memory, cpuid, processor
 
 pytestmark = pytest.mark.skipif(not code_memory.IS_KNOWN, reason="a processor without CPUID, or another system")
 
@@ -47,16 +50,47 @@ def test_leaves_that_the_processor_lacks_are_not_asked() -> None:
     """What it would say then is of another leaf."""
     asked = []
 
-    class Stub:
-        def __call__(self, number: int, sub: int, address: int) -> None:
-            asked.append((number, sub))
-            struct.pack_into("<I", (memoryview_at(address)), 0, 7)
+    def registers(number: int, sub: int) -> tuple[int, ...]:
+        asked.append((number, sub))
+        return 7, 0, 0, 0
 
-    assert len(cpuid._answers(Stub(), cpuid._LEAVES)) == 6 * 5
+    assert len(cpuid._answers(registers, cpuid._LEAVES)) == 6 * 5
     assert max(asked) == (7, 2)
 
 
-def memoryview_at(address: int) -> memoryview:
-    import ctypes
+def test_features_are_those_that_llvm_finds() -> None:
+    found = processor._ask_host().features.split(",")
+    assert cpuid.features() == {name: f"+{name}" in found for name in cpuid._FEATURES}
 
-    return memoryview((ctypes.c_char * 16).from_address(address)).cast("B")
+
+@pytest.mark.parametrize(("saved", "there"), [(0, {"sse3", "lzcnt"}), (0x6, {"avx2", "fma"}), (0xE6, {"avx512vl"})])
+def test_registers_that_the_system_does_not_save_have_no_features(
+    monkeypatch: pytest.MonkeyPatch, saved: int, there: set[str]
+) -> None:
+    """On a processor that has everything."""
+
+    @contextlib.contextmanager
+    def asked() -> Iterator[Any]:
+        yield lambda leaf, _: (leaf | 7, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF), saved
+
+    monkeypatch.setattr(cpuid, "_asked", asked)
+    found = cpuid.features.__wrapped__()
+    assert found is not None
+    known = [{"sse3", "lzcnt"}, {"avx2", "fma"}, {"avx512vl"}, {"amx-tile"}]
+    expected = set().union(*known[: known.index(there) + 1])
+    assert {name for name in set().union(*known) if found[name]} == expected
+
+
+@pytest.mark.parametrize("level", processor._LEVELS)
+def test_levels_have_the_features_that_llvm_knows_them_by(level: str) -> None:
+    """And nothing else that this machine's processor is asked for."""
+    of_llvm = processor._features_of(processor.Processor(level, ""), tuple(cpuid._FEATURES))
+    assert of_llvm == set(processor._features_of_level(level))
+
+
+@pytest.mark.parametrize("level", processor._LEVELS)
+def test_levels_of_this_machine_are_those_that_llvm_finds(level: str) -> None:
+    other = processor.Processor(level, "")
+    if processor.target() is not processor.host():
+        pytest.skip("ATLED_CPU names another processor")
+    assert processor.includes(other) == processor._is_inlined([(level, "")], processor.target())[0]

@@ -166,7 +166,7 @@ def test_a_processor_that_this_machine_cannot_stand_in_for_is_refused_before_the
 ) -> None:
     monkeypatch.setenv("ATLED_CPU", "haswell")
     monkeypatch.setattr(processor, "host", lambda: NO_AVX)
-    processor.missing_here.cache_clear()
+    processor._missing_here.cache_clear()
     compiles_for(parse_processor("haswell"))
     monkeypatch.setattr(pool, "_native", None)
     try:
@@ -177,7 +177,7 @@ def test_a_processor_that_this_machine_cannot_stand_in_for_is_refused_before_the
         compiles_for(parse_processor("nehalem"))
         processor.require_executable()
     finally:
-        processor.missing_here.cache_clear()
+        processor._missing_here.cache_clear()
 
 
 @only_x86

@@ -127,6 +127,17 @@ def test_another_compiler_kind_or_installation_finds_none(
     assert shipped_objects.why_unused().startswith("not in use: ")
 
 
+def test_llvm_is_not_asked_for_its_version_where_llvmlite_is_the_same(
+    installed: Archive, kernel: IRKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "versions", lambda: ("0.50.0", "1.2.3"))
+    for release, is_found in ((processor.release(), True), ("0.1 of long ago", False), ("", False)):
+        install(monkeypatch, installed._replace(release=release))
+        assert shipped_objects.has(kernel.shipped_key()) == is_found
+    install(monkeypatch, installed._replace(release=processor.release(), made_by=[*installed.made_by, "more"]))
+    assert not shipped_objects.has(kernel.shipped_key())
+
+
 def test_an_object_under_a_wrong_key_is_not_run(
     installed: Archive, kernel: IRKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,10 +164,11 @@ def test_settings_of_numba_are_heeded(installed: Archive, monkeypatch: pytest.Mo
 
 
 def test_an_archive_keeps_what_it_was_given() -> None:
-    archive = Archive(["1.2", 3], {"b": {"y": b"two", "x": b"one"}, "a": {}})
+    archive = Archive(["1.2", 3], {"b": {"y": b"two", "x": b"one"}, "a": {}}, "0.3 of today")
     data = shipped_objects.encode(archive)
     assert shipped_objects.decode(data) == archive
-    assert data == shipped_objects.encode(Archive(["1.2", 3], {"a": {}, "b": {"x": b"one", "y": b"two"}}))
+    in_order = {"a": {}, "b": {"x": b"one", "y": b"two"}}
+    assert data == shipped_objects.encode(archive._replace(objects=in_order))
 
 
 @pytest.mark.parametrize("damage", [lambda d: b"", lambda d: d[:-1], lambda d: d[:20] + b"x" + d[21:]])

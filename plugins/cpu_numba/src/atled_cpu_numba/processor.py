@@ -3,7 +3,8 @@
 LLVM is asked for everything: which names it knows, which features a processor has, and whether this machine executes
 them all. It has no function for the second; but it inlines a function into another one only if the processor of the
 caller has all features that the one of the callee has, and that can be looked at. What it says is kept (`answers`), so
-that a process that compiles nothing need not load it.
+that a process that compiles nothing need not load it. The features by which kernels are chosen this machine's processor
+says itself (`cpuid`), so that a first process that compiles nothing need not, either.
 """
 
 from __future__ import annotations
@@ -12,15 +13,24 @@ import functools
 import os
 import platform
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from atled.plugin import NamedTuple, SettingError, did_you_mean, four_parts, listing, nearest
-from atled_cpu_numba import answers
+from atled.plugin import SettingError, did_you_mean, four_parts, listing, nearest
+from atled_cpu_numba import answers, cpuid
 
 # llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
 
 _HALVED_VECTORS = "prefer-256-bit"  # LLVM's tuning; which instructions a processor has does not depend on it
+
+# Levels of x86-64 beside what all have, and the features of each besides those of the one before: System V Application
+# Binary Interface, AMD64 Architecture Processor Supplement, table 3.1. Levels of instructions for machines of 2009,
+# 2013 and 2017.
+_LEVELS = {
+    "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+}
 
 HOST = "host"  # as a name in ATLED_CPU: this machine's processor, for features to be added or taken away
 
@@ -29,20 +39,63 @@ class ProcessorError(RuntimeError):
     """What is compiled for the processor that ATLED_CPU names cannot be executed on this machine."""
 
 
-class Processor(NamedTuple):
+class Processor:
     """One that kernels are compiled for.
 
     name: LLVM's, such as "znver4".  features: what it has, and has not, besides those of its name: "+avx2,-sse4a".
+    Two are equal that have the same; it unpacks into both.
     """
 
-    name: str
-    features: str
+    __slots__ = ("_said",)
+
+    def __init__(self, name: str, features: str) -> None:
+        self._said = name, features
+
+    @property
+    def name(self) -> str:
+        """LLVM's name."""
+        return self._words()[0]
+
+    @property
+    def features(self) -> str:
+        """Those besides the ones of its name."""
+        return self._words()[1]
+
+    def _words(self) -> tuple[str, str]:
+        return self._said
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Processor) and self._words() == other._words())
+
+    def __hash__(self) -> int:
+        return hash(self._words())
+
+    def __repr__(self) -> str:
+        return f"Processor{self._words()!r}"
+
+
+class _Host(Processor):
+    """This machine's, which LLVM is asked for when somebody wants to know the name or the features."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("", "")
+
+    def _words(self) -> tuple[str, str]:
+        if not self._said[0]:
+            name, features = answers.kept(["host"], lambda: list(_ask_host()))
+            self._said = name, features
+        return self._said
 
 
 @functools.cache
 def host() -> Processor:
     """This machine's, with all features that LLVM looks for, and whole vectors where these cost no frequency."""
-    return Processor(*answers.kept(["host"], _ask_host))
+    return _Host()
 
 
 def _ask_host() -> Processor:
@@ -68,6 +121,18 @@ def _ask_versions() -> list[str]:
 
 
 @functools.cache
+def release() -> str:
+    """Which llvmlite is installed, to the commit that it was made of; empty where that cannot be read.
+
+    Read of the file that has it: one release comes with one LLVM, which need not be loaded to be told.
+    """
+    from llvmlite import _version  # loads no LLVM
+
+    found: dict[str, str] = getattr(_version, "get_versions", dict)()
+    return " ".join(found[name] for name in ("version", "full") if name in found)
+
+
+@functools.cache
 def target() -> Processor:
     """The one to compile for: what ATLED_CPU says at the first call, else this machine's.
 
@@ -80,6 +145,9 @@ def target() -> Processor:
 def has(feature: str) -> bool:
     """Whether the processor to compile for has `feature`, by LLVM's name, such as "avx512f"."""
     chosen = target()
+    here = cpuid.features() if chosen is host() else None
+    if here is not None and feature in here:
+        return here[feature]
     if chosen == host():  # of which every feature is listed
         return f"+{feature}" in chosen.features.split(",")
     return feature in _features_of(chosen, (feature,))
@@ -102,7 +170,19 @@ def has_masked_stores() -> bool:
 
 def includes(other: Processor) -> bool:
     """Whether the processor to compile for has all features of `other`: it executes what is compiled for that."""
-    return _is_inlined([(other.name, other.features)], target())[0]
+    chosen = target()
+    here = cpuid.features() if chosen is host() and not other.features else None
+    needed = _features_of_level(other.name)
+    if here is not None and needed:
+        return all(here[feature] for feature in needed)
+    return _is_inlined([(other.name, other.features)], chosen)[0]
+
+
+def _features_of_level(name: str) -> list[str]:
+    """Those of a level of x86-64, as the processor is asked for them; none for other names."""
+    levels = list(_LEVELS)
+    known = levels[: levels.index(name) + 1] if name in levels else []
+    return [feature for level in known for feature in _LEVELS[level]]
 
 
 @functools.cache
@@ -125,9 +205,13 @@ def with_features_of(paced: str, base: str) -> Processor:
     return Processor(paced, ",".join(f"-{name}" for name in sorted(has - may)))
 
 
-@functools.cache
 def missing_here(processor: Processor) -> tuple[str, ...]:
     """The features of `processor` that this machine lacks: code for it may end a process here."""
+    return () if processor is host() else _missing_here(processor)
+
+
+@functools.cache
+def _missing_here(processor: Processor) -> tuple[str, ...]:
     if processor == host() or _is_inlined([(processor.name, processor.features)], host())[0]:
         return ()
     here = {word[1:]: word[0] == "+" for word in host().features.split(",") if word[1:] != _HALVED_VECTORS}
@@ -246,7 +330,7 @@ def _features_of(processor: Processor, asked: tuple[str, ...]) -> frozenset[str]
 def _is_inlined(callees: Iterable[tuple[str, str]], caller: Processor) -> list[bool]:
     """For each (cpu, features) whether LLVM inlines a function for it into one for `caller`."""
     asked = [list(callee) for callee in callees]
-    inlined: list[bool] = answers.kept(["inlined", asked, caller], lambda: _ask_inlined(asked, caller))
+    inlined: list[bool] = answers.kept(["inlined", asked, list(caller)], lambda: _ask_inlined(asked, caller))
     return inlined
 
 

@@ -3,6 +3,7 @@
 What is in the archive depends on the text that it was compiled from, on the processor that it was compiled for, on LLVM
 and on what this plugin asks of LLVM. The first is in the key of a kernel. Of the others the archive has one value, and
 is not used where a process has another one. So it is never wrong, only old; a kernel that is not found is compiled.
+LLVM itself, which takes long to load, is asked for its version only where llvmlite is not the release that compiled it.
 `make generated` writes what is missing (`tools/kernel_objects.py`).
 """
 
@@ -42,10 +43,12 @@ class Archive(NamedTuple):
 
     made_by: what compiled it, see `toolchain`.
     objects: by name of the target and by key, a compressed file of `object_files`.
+    release: that of llvmlite that compiled it, see `processor.release`; empty where that is not known.
     """
 
     made_by: list[Any]
     objects: Mapping[str, Mapping[str, bytes]]
+    release: str = ""
 
 
 def find(key: str) -> ObjectCode | None:
@@ -68,7 +71,7 @@ def why_unused() -> str:
     archive = _installed()
     if archive is None:
         return "not in use: this installation has none"
-    if archive.made_by != toolchain():
+    if not _is_of_this_toolchain(archive):
         return f"not in use: LLVM {archive.made_by[0]} compiled them, and this is {toolchain()[0]}"
     if _target() is None:
         return "not in use: they are for processors with AVX2 and FMA, or with AVX-512"
@@ -83,7 +86,18 @@ def compiled_for(target: str) -> Processor:
 def toolchain() -> list[Any]:
     """What an object depends on besides its text and the target: LLVM's version, and how this plugin uses it."""
     _, llvm = processor.versions()
-    return [llvm, object_files.FORMAT, TARGETS]
+    return [llvm, *_use_of_llvm()]
+
+
+def _use_of_llvm() -> list[Any]:
+    return [object_files.FORMAT, TARGETS]
+
+
+def _is_of_this_toolchain(archive: Archive) -> bool:
+    """Whether what compiled the archive is what this process would compile with."""
+    if archive.release and archive.release == processor.release():
+        return archive.made_by[1:] == _use_of_llvm()
+    return archive.made_by == toolchain()
 
 
 def decode(data: bytes) -> Archive:
@@ -102,7 +116,7 @@ def decode(data: bytes) -> Archive:
             for key, size in sizes.items():
                 members[key] = data[position : position + size]
                 position += size
-        return Archive(list(header["made_by"]), objects)
+        return Archive(list(header["made_by"]), objects, str(header.get("release", "")))
     except (lzma.LZMAError, EOFError, KeyError, TypeError, AttributeError, ValueError, struct.error) as error:
         raise ValueError(
             f"the archive of compiled kernels ({len(data)} bytes) cannot be read: {error}. "
@@ -117,6 +131,7 @@ def encode(archive: Archive) -> bytes:
     header = {
         "format": FORMAT,
         "made_by": archive.made_by,
+        "release": archive.release,
         "bytes": len(content),
         "sizes": {target: {key: len(member) for key, member in members.items()} for target, members in objects.items()},
     }
@@ -133,7 +148,7 @@ def compressed(data: bytes) -> bytes:
 def _target() -> str | None:
     """The name of the target whose objects this process uses; None where it uses none."""
     archive = _installed() if sys.platform == "linux" and platform.machine() in _PROCESSORS else None
-    if archive is None or archive.made_by != toolchain():
+    if archive is None or not _is_of_this_toolchain(archive):
         return None
     return next((name for name in TARGETS if processor.includes(Processor(name, ""))), None)
 
