@@ -9,10 +9,12 @@ import atled.solvers as S
 from __future__ import annotations
 
 import importlib as _importlib  # not of the API
+from collections.abc import Callable as _Callable
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from atled._version import __version__ as __version__
 from atled.arrays.array import NdArray
+from atled.arrays.operators import Calls as _Calls
 from atled.calling.auto_mode import auto_forward, get_auto_forward, set_auto_forward
 from atled.files import unpacking as _unpacking  # noqa: F401  # declares a setting, before settings are read
 from atled.function import Function
@@ -97,7 +99,29 @@ def _reference_plugin() -> object:
 
 
 add_builtin("reference", _reference_plugin)
-_importlib.import_module("atled.calling.function_text")  # connects the operators of arrays to the functions
+
+
+def _connect() -> None:
+    """Import what makes the functions of ops; it puts them in the place of what does so at the first call of one."""
+    _importlib.import_module("atled.calling.function_text")
+
+
+class _LaterFunctions(dict[str, _Callable[..., object]]):
+    """Stands for the functions until the first one is asked for: what they need is half of `import atled`."""
+
+    def __missing__(self, op: str) -> _Callable[..., object]:
+        _connect()
+        return _Calls.functions[op]
+
+
+def _later_apply(*arguments: object, **named: object) -> object:
+    """Stands for `atled.calling.apply.apply`, likewise."""
+    _connect()
+    return _Calls.apply(*arguments, **named)
+
+
+_Calls.functions = _LaterFunctions()
+_Calls.apply = staticmethod(_later_apply)
 
 # Parts of the API that few programs use, with the modules they are in: imported when they are first asked for.
 _LATER = {

@@ -12,7 +12,6 @@ from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
-from atled.graph.run.one_call import call_function
 from atled.variable import Variable
 from atled_contexts import Context
 
@@ -123,6 +122,8 @@ class Function:
         self.setup(inputs, outputs)
         for variable in outputs:
             variable.value.expose()
+        from atled.graph.run.one_call import call_function  # with what calls of ops need, which is imported later
+
         call_function(self._function, values, [variable.value for variable in outputs])
 
     def backward(

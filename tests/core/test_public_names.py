@@ -61,8 +61,9 @@ import sys, atled
 import numpy as np
 
 def loaded():
-    late = ("backward", "backward_plan", "compile.fusion", "compile.lowering", "constants.held", "forward_plan")
-    return sorted({f"atled.graph.{name}" for name in (*late, "nodes.gradient", "rebuilt")} & set(sys.modules))
+    late = ("backward", "backward_plan", "compile.fusion", "compile.lowering", "compile.plan", "constants.held")
+    late += ("forward_plan", "nodes.gradient", "rebuilt")
+    return sorted({f"atled.graph.{name}" for name in late} & set(sys.modules))
 
 print(loaded())
 x = atled.Variable.from_numpy_array(np.ones(3, np.float32), need_grad=True)
@@ -75,6 +76,36 @@ print("atled.graph.rebuilt" in loaded(), x.g.sum())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True False", "True 12.0"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "a + b",
+        "a * 2",
+        "a[0]",
+        "(v + v).forward()",
+        "v.reshape((3, 1), unlink=True)",
+        "a.__iadd__(b)",
+        "nn.functions.tanh(a)",
+    ],
+)
+def test_what_calls_ops_is_imported_when_the_first_one_is_called(call: str) -> None:
+    code = f"""
+import sys, atled as nn
+import numpy as np
+
+def is_loaded():
+    return "atled.calling.apply" in sys.modules
+
+a, b = (nn.NdArray.from_numpy_array(np.ones(3, np.float32)) for _ in range(2))
+v = nn.Variable.from_numpy_array(np.ones(3, np.float32))
+before = is_loaded()
+{call}
+print(before, is_loaded())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.compile.plans import PLANNING
 from atled.graph.record.roots import Roots, roots_of
 from atled.graph.record.value import Value
 
@@ -55,7 +54,8 @@ def plan_forward(roots: Roots) -> Forward:
     planned: Forward | None = roots.forward
     if planned is not None and planned.binding.epoch == EPOCH.value:
         return planned
-    # A seventh of what `import atled` would take, and nothing is planned before.
+    # A fifth of what `import atled` would take, and nothing is planned before.
+    from atled.graph.compile.plans import PLANNING
     from atled.graph.forward_plan import planned_forward
 
     with PLANNING:
