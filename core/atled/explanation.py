@@ -118,17 +118,34 @@ class CallExplanation:
 
 
 class Explanation:
-    """One or several calls, in the order in which they would run."""
+    """One or several calls, in the order in which they would run.
 
-    def __init__(self, calls: Sequence[CallExplanation]) -> None:
+    find_loops: asked when it is printed: what a plan of the calls has of loops over samples, in words.
+    """
+
+    def __init__(self, calls: Sequence[CallExplanation], find_loops: Callable[[], Sequence[str]] | None = None) -> None:
         self.calls = tuple(calls)
+        self._find_loops = find_loops
+
+    @cached_property
+    def loops(self) -> tuple[str, ...]:
+        """The calls that the plan of an inference runs for some samples before it runs them for others, in words.
+
+        It makes the plan for that, as the first call of the inference does, and so may compile kernels.
+        """
+        if self._find_loops is None:
+            return ()
+        try:
+            return tuple(self._find_loops())
+        except Exception as error:  # what the calls raise, or third-party code; what is told of them stays true
+            return (f"planning it fails: {in_words(error)}",)
 
     def to_json(self) -> list[dict[str, Any]]:
         """The same as plain values for `json.dumps`."""
         return [call.to_json() for call in self.calls]
 
     def __str__(self) -> str:
-        return "\n\n".join(str(call) for call in self.calls)
+        return "\n\n".join([*map(str, self.calls), *self.loops])
 
 
 @runtime_checkable
@@ -145,7 +162,8 @@ def explain(target: Variable | Explained | Callable[..., Any], *inputs: Any, **a
     target: a function of `atled.functions`, with the arguments it would get, `using` included, a Variable that a
         graph computes, or a description of a program.
 
-    Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`. Raises what the call
+    Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`, and plans an inference,
+    see `Explanation.loops`. Raises what the call
     itself would raise for wrong shapes or attributes, TypeError for another target.
     """
     if isinstance(target, Explained):
@@ -193,9 +211,11 @@ def _desc(spec: OpSpec, position: int, item: Any) -> ArrayDesc | None:
     return None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
 
 
-def explain_calls(functions: Sequence[RecordedCall]) -> Explanation:
-    """Who would compute recorded calls, and why."""
-    return Explanation([_explain_function(function) for function in functions])
+def explain_calls(
+    functions: Sequence[RecordedCall], find_loops: Callable[[], Sequence[str]] | None = None
+) -> Explanation:
+    """Who would compute recorded calls, and why; find_loops: see `Explanation`."""
+    return Explanation([_explain_function(function) for function in functions], find_loops)
 
 
 def _explain_function(function: RecordedCall) -> CallExplanation:

@@ -16,6 +16,7 @@ from atled.errors import RefusedError, four_parts
 from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
+from atled.graph.inference.by_samples import loops_in_words
 from atled.graph.inference.compiling import compile_inference
 from atled.graph.inference.fixed_values import FixedValues
 from atled.graph.inference.on_host import runner_of
@@ -98,8 +99,8 @@ class Inference:
         return self._planned(self._last or tuple((desc.shape, desc.dtype) for desc in self._descs)).runner.plan
 
     def explain(self) -> Explanation:
-        """Who would compute each recorded call, and why."""
-        return explain_calls(self._recorded.functions)
+        """Who would compute each recorded call, and why; and which ones the plan runs in a loop over samples."""
+        return explain_calls(self._recorded.functions, lambda: loops_in_words(self.plan))
 
     def __call__(self, *arrays: Any) -> Any:  # Any: an array or a list of them, as the outputs were given
         """The outputs for some inputs, as new NumPy arrays.

@@ -12,6 +12,7 @@ from collections.abc import Sequence, Set
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST
+from atled.graph.compile.plan import Plan
 from atled.graph.nodes.body import BodyBuilder
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.nodes.loops import LoopOp
@@ -60,6 +61,22 @@ def by_samples(graph: Graph, results: Sequence[IRValue], input_count: int) -> li
     # A network has one stage of large images; of several, that which moves most.
     best = max(chains, key=lambda chain: sum(map(_moved_bytes, chain.nodes)))
     return _rebuilt(graph, nodes, results, best, batch)
+
+
+def loops_in_words(plan: Plan) -> list[str]:
+    """For each loop over samples of a plan what it does."""
+    loops = [step.node.spec for step in plan.steps if isinstance(step.node.spec, LoopOp) and step.node.spec.abreast]
+    return [_in_words(loop) for loop in loops]
+
+
+def _in_words(loop: LoopOp) -> str:
+    assert loop.length is not None, "a row for each group of samples"
+    samples = loop.body.inputs[0].shape[0]
+    ops = ", ".join(node.spec.name for node in loop.body.nodes if node.spec is not None)
+    return (
+        f"a loop over samples: {samples} of {samples * loop.length} at a time, so that what one step writes is near "
+        f"when the next one reads it\nits steps: {ops}"
+    )
 
 
 def _runs(nodes: Sequence[IRNode], inputs: Set[IRValue], batch: int) -> tuple[list[list[IRNode]], Set[IRValue]]:

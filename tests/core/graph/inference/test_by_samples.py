@@ -150,6 +150,29 @@ def test_as_many_samples_at_a_time_as_stay_in_the_cache(near_bytes):
         assert f"{count} of 12 samples at a time" in str(infer.plan)
 
 
+def test_an_explanation_tells_of_the_loop():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((12, 8, 24, 24))
+    y = inverted_residual(rng, x, 32, 8)
+    explained = nn.explain(nn.inference(y, x))
+    assert str(explained).endswith(explained.loops[0])
+    (loop,) = explained.loops
+    assert "1 of 12 at a time" in loop and loop.endswith("Convolution, Add2") and "its steps: Convolution, ReLU" in loop
+    infer = nn.inference(y, x)
+    infer(np.zeros((1, 8, 24, 24), np.float32))
+    assert nn.explain(infer).loops == (), "of the plan that ran last"
+    assert nn.explain(y).loops == ()
+
+
+def test_an_explanation_of_what_cannot_be_planned_says_so(monkeypatch):
+    x = nn.Variable((12, 8, 24, 24))
+    infer = nn.inference(F.relu(x), x)
+    monkeypatch.setattr(nn.inferring, "compile_inference", lambda *_: 1 / 0)
+    explained = nn.explain(infer)
+    assert [call.op for call in explained.calls] == ["ReLU"]
+    assert str(explained).endswith("planning it fails: ZeroDivisionError: division by zero")
+
+
 def test_one_sample_needs_no_loop():
     rng = np.random.default_rng(0)
     x = nn.Variable((1, 8, 24, 24))
