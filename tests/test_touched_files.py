@@ -144,7 +144,7 @@ ADDITIONS_BY_ROW = {
             "core/atled/parametric/scaling.py": new("scaling.py"),
             "core/atled/parametric_functions.py": both(
                 before("from atled.parametric.sequences", "from atled.parametric.scaling import channel_scale"),
-                before('    "embed",', '    "channel_scale",'),
+                before("    embed,", "    channel_scale,"),
             ),
         },
         ("channel_scale",),

@@ -7,6 +7,8 @@ signatures.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
+from typing import Any
 
 from atled.parametric.activation import prelu
 from atled.parametric.api import parametric_function_api
@@ -16,29 +18,46 @@ from atled.parametric.recurrent import LSTMCell, lstm, lstm_cell
 from atled.parametric.sequences import gru, rnn
 from atled.parametric.weight_transform import LAYERS as _LAYERS
 
-for _name in ("factorized", "rounded_weights"):
-    importlib.import_module(f"atled.parametric.{_name}")  # enters its layers into _LAYERS
-
-globals().update(_LAYERS)
-
-__all__ = [
-    "LSTMCell",
-    "batch_normalization",
-    "embed",
-    "gru",
-    "lstm",
-    "lstm_cell",
-    "mean_subtraction",
-    "parametric_function_api",
-    "prelu",
-    "rnn",
-    *_LAYERS,
+# Beside those of the tables; `__getattr__` gives `__all__`.
+_OWN: list[Any] = [
+    LSTMCell,
+    batch_normalization,
+    embed,
+    gru,
+    lstm,
+    lstm_cell,
+    mean_subtraction,
+    parametric_function_api,
+    prelu,
+    rnn,
 ]
 
-for _name in __all__:
-    # This is where users find them, so it is what help(), tracebacks and pickle are to say.
-    globals()[_name].__module__ = __name__
+# Families that enter their layers into `_LAYERS`: half of what the import of this module would take, so they are
+# imported when one of them, or all names, are asked for.
+_FURTHER = ("factorized", "rounded_weights")
+
+
+def _show(layers: Iterable[Any]) -> None:
+    """Have layers be found here, and say so: it is what help(), tracebacks and pickle are to say."""
+    for layer in layers:
+        globals()[layer.__name__] = layer
+        layer.__module__ = __name__
+
+
+_show([*_OWN, *_LAYERS.values()])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__" or not name.startswith("_"):
+        for family in _FURTHER:
+            importlib.import_module(f"atled.parametric.{family}")
+        _show(_LAYERS.values())
+        if name == "__all__":
+            return [*(layer.__name__ for layer in _OWN), *_LAYERS]
+        if name in _LAYERS:
+            return _LAYERS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))

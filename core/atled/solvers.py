@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.failures import EXPECTING
 from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
 from atled.errors import four_parts, shortened
-from atled.files.solver_states import SolverState, check, load, save
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
@@ -23,6 +22,9 @@ from atled.graph.update.waiting_changes import Change, change_gradients, common_
 from atled.ops.spec import SPECS
 from atled.variable import Variable
 from atled_contexts import context_in_force
+
+if TYPE_CHECKING:
+    from atled.files.solver_states import SolverState
 
 __all__ = [
     "AMSGRAD",
@@ -184,6 +186,8 @@ class Solver:
 
         ValueError: states of an unknown parameter, of another class of solver, or of another shape.
         """
+        from atled.files.solver_states import check  # with the formats of files, which few trainings need
+
         asked = f"{self.name}.set_states"
         check(asked, states, {key: p.variable.shape for key, p in self._parameters.items()}, self._states)
         for key, state in states.items():
@@ -197,6 +201,8 @@ class Solver:
 
         ValueError: another suffix.  OSError: the file cannot be written.  ImportError: h5py or protobuf is missing.
         """
+        from atled.files.solver_states import save  # as above
+
         save(f"{self.name}.save_states({os.fspath(path)!r})", path, self.get_states())
 
     def load_states(self, path: str | os.PathLike[str]) -> None:
@@ -204,9 +210,13 @@ class Solver:
 
         ValueError: another suffix, a damaged file, or states that do not fit.  OSError: the file cannot be read.
         """
+        from atled.files.solver_states import load  # as above
+
         self.set_states(load(f"{self.name}.load_states({os.fspath(path)!r})", path))
 
     def _state(self, parameter: Tracked) -> SolverState:
+        from atled.files.solver_states import SolverState  # as above
+
         shape = parameter.variable.shape
         arrays = {
             name: Variable.on(Value(shape, False, data=NdArray.over(cell, shape)))
@@ -510,3 +520,11 @@ class AMSGRAD(_WithMoments):
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SolverState":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from atled.files.solver_states import SolverState  # as above
+
+    return SolverState

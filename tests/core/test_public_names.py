@@ -108,6 +108,38 @@ print(before, is_loaded())
     assert done.stdout.split() == ["False", "True"]
 
 
+def test_layers_of_further_families_are_imported_when_one_is_asked_for() -> None:
+    code = """
+import sys, atled.parametric_functions as PF
+
+def is_loaded():
+    return "atled.parametric.rounded_weights" in sys.modules
+
+PF.affine, PF.convolution
+before = is_loaded()
+PF.binary_weight_affine
+print(before, is_loaded(), PF.svd_affine.__module__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "atled.parametric_functions"]
+
+
+def test_all_layers_come_with_a_star() -> None:
+    code = "from atled.parametric_functions import *; print(affine.__name__, binary_weight_affine.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["affine", "binary_weight_affine"]
+
+
+def test_files_of_solvers_are_imported_when_states_are_asked_for() -> None:
+    code = """
+import sys, atled.solvers as S
+before = "atled.files.solver_states" in sys.modules
+print(before, S.SolverState.__name__, S.Adam().get_states())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "SolverState", "{}"]
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'relu'"):
         _ = nn.relu
