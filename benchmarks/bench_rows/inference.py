@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from bench_rows.inference_atled import AtledLayers
-from bench_rows.inference_networks import NETWORKS, Network, parameter, samples
+from bench_rows.inference_layers import Network, parameter, samples
+from bench_rows.inference_networks import NETWORKS
 from bench_rows.inference_onnx import onnx_model
 from bench_rows.starting import peak_of, seconds_of
 from harness.case import Case
@@ -27,8 +28,9 @@ _MODEL, _VALUES = "network.onnx", "values.npz"
 
 _CALLS = """
 from bench_rows.inference import loaded, samples, NETWORKS
-x = samples(NETWORKS[{network!r}], {batch})
-infer = loaded({library!r}, {network!r}, {batch}, {folder!r})
+network = NETWORKS[{network!r}]
+x = samples(network, {batch})
+infer = loaded({library!r}, network, {batch}, {folder!r})
 for _ in range({calls}):
     infer(x)
 """
@@ -36,7 +38,12 @@ for _ in range({calls}):
 
 def latency(library: str, network: str, batch: int) -> Case:
     """One call on a batch that lies in an array of the user's; the result is read as an array."""
-    x = samples(NETWORKS[network], batch)
+    return latency_of(library, NETWORKS[network], batch)
+
+
+def latency_of(library: str, network: Network, batch: int) -> Case:
+    """The same of any network."""
+    x = samples(network, batch)
     infer = _inferred(library, network, batch)
     return Case(lambda: infer(x), lambda: [infer(x)])
 
@@ -44,7 +51,7 @@ def latency(library: str, network: str, batch: int) -> Case:
 def tail_latency(library: str, network: str, batch: int) -> Case:
     """The 99th percentile of calls one by one: of 400, or of as many as 4 seconds have."""
     x = samples(NETWORKS[network], batch)
-    infer = _inferred(library, network, batch)
+    infer = _inferred(library, NETWORKS[network], batch)
     for _ in range(10):
         infer(x)
 
@@ -73,24 +80,23 @@ def memory(library: str, network: str, batch: int) -> Case:
 def _with_files(library: str, network: str, batch: int, calls: int, made: Callable[[str], Case]) -> Case:
     """The case of a fresh process that loads a network and calls it."""
     folder = tempfile.TemporaryDirectory()
-    store(library, network, batch, folder.name)
+    store(library, NETWORKS[network], batch, folder.name)
     case = made(_CALLS.format(library=library, network=network, batch=batch, calls=calls, folder=folder.name))
     run = case.run
     case.run = lambda: run() if folder else None  # the files live as long as the case
     return case
 
 
-def _inferred(library: str, network: str, batch: int) -> Inferred:
+def _inferred(library: str, network: Network, batch: int) -> Inferred:
     with tempfile.TemporaryDirectory() as folder:
         store(library, network, batch, folder)
         return loaded(library, network, batch, folder)
 
 
-def store(library: str, network: str, batch: int, folder: str) -> None:
+def store(library: str, network: Network, batch: int, folder: str) -> None:
     """Write the files that `loaded` reads, by the same weights for every library."""
-    chosen = NETWORKS[network]
     if library != "atled":
-        Path(folder, _MODEL).write_bytes(onnx_model(chosen, batch))
+        Path(folder, _MODEL).write_bytes(onnx_model(network, batch))
         return
     nn = importlib.import_module("atled")
     values: dict[str, Any] = {}
@@ -99,14 +105,14 @@ def store(library: str, network: str, batch: int, folder: str) -> None:
         values[f"{name} {kind}"] = made = parameter(name, kind, shape)
         return made
 
-    chosen.result(AtledLayers(noted), nn.Variable((batch, *chosen.shape)))
+    network.result(AtledLayers(noted), nn.Variable((batch, *network.shape)))
     np.savez(Path(folder, _VALUES), **values)
 
 
-def loaded(library: str, network: str, batch: int, folder: str) -> Inferred:
+def loaded(library: str, network: Network, batch: int, folder: str) -> Inferred:
     """What infers a batch, an array to an array, from files; on as many threads as OMP_NUM_THREADS says."""
     if library == "atled":
-        return _atled(NETWORKS[network], batch, Path(folder, _VALUES))
+        return _atled(network, batch, Path(folder, _VALUES))
     runtimes: dict[str, Callable[[Path], Inferred]] = {"onnxruntime": _onnxruntime, "openvino": _openvino}
     return runtimes[library](Path(folder, _MODEL))
 

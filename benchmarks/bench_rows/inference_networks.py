@@ -1,66 +1,10 @@
-"""The networks that are only inferred, each written once in terms of layers; `layers` are in modules of their own."""
+"""The networks that are only inferred, each written once in terms of layers."""
 
 from __future__ import annotations
 
-import math
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-BN_EPS = 1e-5
-
-
-class Layers(Protocol):
-    """What networks are made of; h is what the library computes with, its first axis the batch."""
-
-    def convolution(
-        self, h: Any, channels: int, maps: int, kernel: int, name: str, *, stride: int = 1, groups: int = 1
-    ) -> Any:
-        """Without bias, padded by kernel // 2; groups: 1, or `channels` of `maps` filters in all."""
-
-    def batch_normalization(self, h: Any, maps: int, name: str) -> Any:
-        """By running statistics, with scale and shift."""
-
-    def affine(self, h: Any, inputs: int, outputs: int, name: str) -> Any:
-        """Of the last axis, with bias."""
-
-    def bias(self, h: Any, maps: int, name: str) -> Any:
-        """One number per channel is added."""
-
-    def flatten(self, h: Any, size: int) -> Any:
-        """All axes but the batch, of `size` elements in all, as one."""
-
-    def max_pooling(self, h: Any, size: int, stride: int, pad: int = 0) -> Any:
-        """Windows of size x size."""
-
-    def mean_of_positions(self, h: Any) -> Any:
-        """The mean over both axes of images: (N, C)."""
-
-    def relu(self, h: Any, limit: float | None = None) -> Any:
-        """The greater of 0 and h, at most `limit`."""
-
-    def layer_normalization(self, h: Any, size: int, name: str) -> Any:
-        """Over the last axis, with scale and shift."""
-
-    def attention(self, q: Any, k: Any, v: Any, heads: int, size: int) -> Any:
-        """softmax(q k' / sqrt(size / heads)) v of each head; (N, T, size)."""
-
-    def lstm(self, h: Any, inputs: int, hidden: int, name: str) -> Any:
-        """(N, T, inputs) to the last state (N, hidden), from zeros."""
-
-
-@dataclass(frozen=True)
-class Network:
-    """A network.
-
-    shape: of one sample.  result: (layers, batch of samples) -> what it computes.
-    """
-
-    shape: tuple[int, ...]
-    result: Callable[[Layers, Any], Any]
+from bench_rows.inference_layers import Layers, Network, normalized
 
 
 def _lenet(layers: Layers, h: Any) -> Any:
@@ -71,25 +15,18 @@ def _lenet(layers: Layers, h: Any) -> Any:
     return layers.affine(h, 50, 10, "affine2")
 
 
-def _normalized(
-    layers: Layers, h: Any, channels: int, maps: int, kernel: int, name: str, stride: int = 1, groups: int = 1
-) -> Any:
-    h = layers.convolution(h, channels, maps, kernel, name, stride=stride, groups=groups)
-    return layers.batch_normalization(h, maps, name)
-
-
 def _resnet18(layers: Layers, h: Any) -> Any:
     """He et al., Deep Residual Learning for Image Recognition, 2016, table 1."""
-    h = layers.relu(_normalized(layers, h, 3, 64, 7, "first", 2))
+    h = layers.relu(normalized(layers, h, 3, 64, 7, "first", 2))
     h = layers.max_pooling(h, 3, 2, 1)
     channels = 64
     for stage, maps in enumerate((64, 128, 256, 512)):
         for block in range(2):
             name = f"stage{stage}block{block}"
             stride = 2 if stage > 0 and block == 0 else 1
-            inner = layers.relu(_normalized(layers, h, channels, maps, 3, name + "a", stride))
-            inner = _normalized(layers, inner, maps, maps, 3, name + "b")
-            shortcut = h if channels == maps else _normalized(layers, h, channels, maps, 1, name + "shortcut", stride)
+            inner = layers.relu(normalized(layers, h, channels, maps, 3, name + "a", stride))
+            inner = normalized(layers, inner, maps, maps, 3, name + "b")
+            shortcut = h if channels == maps else normalized(layers, h, channels, maps, 1, name + "shortcut", stride)
             h = layers.relu(inner + shortcut)
             channels = maps
     return layers.affine(layers.mean_of_positions(h), 512, 1000, "last")
@@ -109,19 +46,19 @@ _MOBILE_STAGES = (
 
 def _mobilenet_v2(layers: Layers, h: Any) -> Any:
     """Sandler et al., MobileNetV2, 2018, table 2."""
-    h = layers.relu(_normalized(layers, h, 3, 32, 3, "first", 2), 6)
+    h = layers.relu(normalized(layers, h, 3, 32, 3, "first", 2), 6)
     channels = 32
     for stage, (expansion, maps, count, first_stride) in enumerate(_MOBILE_STAGES):
         for block in range(count):
             name, stride, wide = f"stage{stage}block{block}", 1 if block else first_stride, channels * expansion
             inner = h
             if expansion > 1:
-                inner = layers.relu(_normalized(layers, inner, channels, wide, 1, name + "in"), 6)
-            inner = layers.relu(_normalized(layers, inner, wide, wide, 3, name + "each", stride, wide), 6)
-            inner = _normalized(layers, inner, wide, maps, 1, name + "out")
+                inner = layers.relu(normalized(layers, inner, channels, wide, 1, name + "in"), 6)
+            inner = layers.relu(normalized(layers, inner, wide, wide, 3, name + "each", stride, wide), 6)
+            inner = normalized(layers, inner, wide, maps, 1, name + "out")
             h = h + inner if stride == 1 and channels == maps else inner
             channels = maps
-    h = layers.relu(_normalized(layers, h, channels, 1280, 1, "wide"), 6)
+    h = layers.relu(normalized(layers, h, channels, 1280, 1, "wide"), 6)
     return layers.affine(layers.mean_of_positions(h), 1280, 1000, "last")
 
 
@@ -149,23 +86,3 @@ NETWORKS = {
     "encoder": Network((64, 256), _encoder),
     "LSTM": Network((50, 256), _lstm),
 }
-
-
-def parameter(name: str, kind: str, shape: Sequence[int]) -> np.ndarray:
-    """The values of a parameter, the same for every library.
-
-    kind: "weight", whose axis 0 has what is computed and the others what it is computed from, "scale", "variance" or
-        "shift", of numbers near 1, or near 0.
-    """
-    rng = np.random.default_rng(zlib.crc32(f"{name} {kind}".encode()))
-    values = rng.standard_normal(tuple(shape), dtype=np.float32)
-    if kind == "weight":
-        return values * np.float32(math.sqrt(2 / math.prod(shape[1:])))
-    if kind == "shift":
-        return values * np.float32(0.1)
-    return np.float32(1) + np.float32(0.2) * np.clip(values, -3, 3)
-
-
-def samples(network: Network, batch: int) -> np.ndarray:
-    """A batch of inputs, (batch, *shape) float32."""
-    return np.random.default_rng(6).standard_normal((batch, *network.shape), dtype=np.float32)

@@ -1,20 +1,23 @@
-"""The layers of `inference_networks.py` as nodes of an ONNX graph, for the runtimes that read such."""
+"""The layers of `inference_layers.py` as nodes of an ONNX graph, for the runtimes that read such."""
 
 from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from bench_rows.inference_networks import BN_EPS, Network, parameter
+from bench_rows.inference_layers import BN_EPS, Network, parameter, window_of
 
 _OPSET = 17
 _IR_VERSION = 10
 
 # Gates of our weights are input, forget, new content, output; ONNX has input, output, forget, new content.
 _GATES = [0, 3, 1, 2]
+# Of gated recurrent units ours are reset, update, new content; ONNX has update, reset, new content.
+_GRU_GATES = [1, 0, 2]
 
 
 def onnx_model(network: Network, batch: int) -> bytes:
@@ -41,9 +44,12 @@ class _Name:
     def __add__(self, other: _Name) -> _Name:
         return self._layers.node("Add", [self, other])
 
+    def __mul__(self, other: _Name) -> _Name:
+        return self._layers.node("Mul", [self, other])
+
 
 class OnnxLayers:
-    """See `inference_networks.Layers`; h is a `_Name`.
+    """See `inference_layers.Layers`; h is a `_Name`.
 
     nodes, constants: of the graph so far.
     """
@@ -55,11 +61,15 @@ class OnnxLayers:
         self.constants: list[Any] = []
 
     def node(self, op: str, inputs: list[Any], outputs: int = 1, **attributes: Any) -> Any:
-        """A node; its output of this position, the last one."""
-        names = [f"{op}{len(self.nodes)}_{position}" for position in range(outputs)]
+        """A node; its last output of so many."""
+        return self.outputs(op, inputs, outputs, **attributes)[-1]
+
+    def outputs(self, op: str, inputs: list[Any], count: int, **attributes: Any) -> list[_Name]:
+        """A node; all its outputs."""
+        names = [f"{op}{len(self.nodes)}_{position}" for position in range(count)]
         given = [each.name if isinstance(each, _Name) else each for each in inputs]
         self.nodes.append(self._onnx.helper.make_node(op, given, names, **attributes))
-        return _Name(names[-1], self)
+        return [_Name(name, self) for name in names]
 
     def constant(self, values: Any) -> str:
         """A constant of the graph, by name."""
@@ -73,6 +83,37 @@ class OnnxLayers:
         w = self.constant(parameter(name, "weight", (maps, channels // groups, kernel, kernel)))
         window = {"kernel_shape": [kernel] * 2, "pads": [kernel // 2] * 4, "strides": [stride] * 2}
         return self.node("Conv", [h, w], group=groups, **window)
+
+    def convolution_nd(
+        self,
+        h: Any,
+        channels: int,
+        maps: int,
+        kernel: Sequence[int],
+        name: str,
+        *,
+        stride: Sequence[int] | None = None,
+        dilation: int = 1,
+        groups: int = 1,
+        is_padded: bool = True,
+    ) -> Any:
+        w = self.constant(parameter(name, "weight", (maps, channels // groups, *kernel)))
+        b = self.constant(parameter(name, "shift", (maps,)))
+        window = window_of(kernel, stride, dilation, is_padded)
+        return self.node(
+            "Conv",
+            [h, w, b],
+            kernel_shape=window.kernel,
+            strides=window.stride,
+            pads=window.pad * 2,  # before each axis, then behind each
+            dilations=window.dilation,
+            group=groups,
+        )
+
+    def deconvolution(self, h: Any, channels: int, maps: int, kernel: int, name: str) -> Any:
+        w = self.constant(parameter(name, "weight", (channels, maps, kernel, kernel)))
+        b = self.constant(parameter(name, "shift", (maps,)))
+        return self.node("ConvTranspose", [h, w, b], kernel_shape=[kernel] * 2, strides=[kernel] * 2)
 
     def batch_normalization(self, h: Any, maps: int, name: str) -> Any:
         kinds = {"gamma": "scale", "beta": "shift", "mean": "shift", "variance": "variance"}
@@ -94,16 +135,39 @@ class OnnxLayers:
     def max_pooling(self, h: Any, size: int, stride: int, pad: int = 0) -> Any:
         return self.node("MaxPool", [h], kernel_shape=[size] * 2, strides=[stride] * 2, pads=[pad] * 4)
 
-    def mean_of_positions(self, h: Any) -> Any:
-        return self.node("Flatten", [self.node("GlobalAveragePool", [h])])
+    def max_pooling_nd(self, h: Any, kernel: Sequence[int]) -> Any:
+        return self.node("MaxPool", [h], kernel_shape=kernel, strides=kernel)
+
+    def average_pooling(self, h: Any, size: int, stride: int, pad: int = 0) -> Any:
+        window = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+        return self.node("AveragePool", [h], count_include_pad=1, **window)
+
+    def mean_of_positions(self, h: Any, *, keepdims: bool = False) -> Any:
+        mean = self.node("GlobalAveragePool", [h])
+        return mean if keepdims else self.node("Flatten", [mean])
+
+    def max_of_positions(self, h: Any) -> Any:
+        return self.node("Flatten", [self.node("GlobalMaxPool", [h])])
 
     def relu(self, h: Any, limit: float | None = None) -> Any:
         if limit is None:
             return self.node("Relu", [h])
         return self.node("Clip", [h, self.constant(np.float32(0)), self.constant(np.float32(limit))])
 
+    def sigmoid(self, h: Any) -> Any:
+        return self.node("Sigmoid", [h])
+
+    def gelu(self, h: Any) -> Any:
+        cube = self._scaled(h * h * h, 0.044715)
+        inner = self._scaled(h + cube, math.sqrt(2 / math.pi))
+        above = self.node("Add", [self.node("Tanh", [inner]), self.constant(np.float32(1))])
+        return self._scaled(h * above, 0.5)
+
+    def _scaled(self, h: Any, factor: float) -> Any:
+        return self.node("Mul", [h, self.constant(np.float32(factor))])
+
     def layer_normalization(self, h: Any, size: int, name: str) -> Any:
-        scale, shift = (self.constant(parameter(name, kind, (1, 1, size)).ravel()) for kind in ("scale", "shift"))
+        scale, shift = (self.constant(parameter(name, kind, (size,))) for kind in ("scale", "shift"))
         return self.node("LayerNormalization", [h, scale, shift], epsilon=BN_EPS)
 
     def attention(self, q: Any, k: Any, v: Any, heads: int, size: int) -> Any:
@@ -127,3 +191,34 @@ class OnnxLayers:
         steps = self.node("Transpose", [h], perm=[1, 0, 2])
         last = self.node("LSTM", [steps, *map(self.constant, given)], outputs=2, hidden_size=hidden)
         return self.node("Reshape", [last, self.constant(np.array([-1, hidden]))])
+
+    def gru(self, h: Any, inputs: int, hidden: int, name: str) -> Any:
+        weight = parameter(name, "weight", (3 * hidden, inputs + hidden)).reshape(3, hidden, -1)[_GRU_GATES]
+        bias = parameter(name, "shift", (4 * hidden,)).reshape(4, hidden)
+        flat = weight.reshape(1, 3 * hidden, -1)
+        # The new content has a bias of its own beside the product with the state, the last of our four.
+        of_state = np.concatenate([np.zeros((2, hidden), np.float32), bias[3:]])
+        biases = np.concatenate([bias[_GRU_GATES], of_state]).reshape(1, -1)
+        given = [flat[:, :, :inputs], flat[:, :, inputs:], biases]
+        steps = self.node("Transpose", [h], perm=[1, 0, 2])
+        constants = map(self.constant, given)
+        last = self.node("GRU", [steps, *constants], outputs=2, hidden_size=hidden, linear_before_reset=1)
+        return self.node("Reshape", [last, self.constant(np.array([-1, hidden]))])
+
+    def transpose(self, h: Any, axes: Sequence[int]) -> Any:
+        return self.node("Transpose", [h], perm=axes)
+
+    def concatenate(self, *hs: Any) -> Any:
+        return self.node("Concat", list(hs), axis=1)
+
+    def halves(self, h: Any, channels: int) -> tuple[Any, Any]:
+        first, second = self.outputs("Split", [h], 2, axis=1)
+        return first, second
+
+    def channel_shuffle(self, h: Any, groups: int, channels: int, size: int) -> Any:
+        apart = self.constant(np.array([self._batch, groups, channels // groups, size, size]))
+        turned = self.node("Transpose", [self.node("Reshape", [h, apart])], perm=[0, 2, 1, 3, 4])
+        return self.node("Reshape", [turned, self.constant(np.array([self._batch, channels, size, size]))])
+
+    def pixel_shuffle(self, h: Any, factor: int, channels: int) -> Any:
+        return self.node("DepthToSpace", [h], blocksize=factor, mode="CRD")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench_rows import inference_networks, networks
+from bench_rows import inference_layers, networks
 from harness.case import Work
 
 _FLOAT = 4
@@ -46,7 +46,7 @@ def training(network: networks.Network) -> Work:
     return Work(2.0 * network.batch * (_BOTH_WAYS * sum(counted.products) - counted.products[0]))
 
 
-def inference(network: inference_networks.Network, batch: int) -> Work:
+def inference(network: inference_layers.Network, batch: int) -> Work:
     """Of one call: the products of all layers."""
     counted = _CountedInference()
     network.result(counted, networks.Shape(network.shape))
@@ -90,6 +90,31 @@ class _CountedInference:
         self.products += math.prod(made.shape) * channels // groups * kernel**2
         return made
 
+    def convolution_nd(
+        self,
+        h: Any,
+        channels: int,
+        maps: int,
+        kernel: Sequence[int],
+        name: str,
+        *,
+        stride: Sequence[int] | None = None,
+        dilation: int = 1,
+        groups: int = 1,
+        is_padded: bool = True,
+    ) -> Any:
+        window = inference_layers.window_of(kernel, stride, dilation, is_padded)
+        size = (
+            (length + 2 * p - d * (k - 1) - 1) // s + 1 for length, k, s, p, d in zip(h.shape[1:], *window, strict=True)
+        )
+        made = networks.Shape((maps, *size))
+        self.products += math.prod(made.shape) * channels // groups * math.prod(kernel)
+        return made
+
+    def deconvolution(self, h: Any, channels: int, maps: int, kernel: int, name: str) -> Any:
+        self.products += math.prod(h.shape) * maps * kernel**2
+        return networks.Shape((maps, *(n * kernel for n in h.shape[1:])))
+
     def affine(self, h: Any, inputs: int, outputs: int, name: str) -> Any:
         self.products += math.prod(h.shape) * outputs
         return networks.Shape((*h.shape[:-1], outputs))
@@ -100,7 +125,15 @@ class _CountedInference:
     def max_pooling(self, h: Any, size: int, stride: int, pad: int = 0) -> Any:
         return networks.Shape((h.shape[0], *((n + 2 * pad - size) // stride + 1 for n in h.shape[1:])))
 
-    def mean_of_positions(self, h: Any) -> Any:
+    average_pooling = max_pooling
+
+    def max_pooling_nd(self, h: Any, kernel: Sequence[int]) -> Any:
+        return networks.Shape((h.shape[0], *(n // size for n, size in zip(h.shape[1:], kernel, strict=True))))
+
+    def mean_of_positions(self, h: Any, *, keepdims: bool = False) -> Any:
+        return networks.Shape((h.shape[0], *(1 for _ in h.shape[1:] if keepdims)))
+
+    def max_of_positions(self, h: Any) -> Any:
         return networks.Shape(h.shape[:1])
 
     def attention(self, q: Any, k: Any, v: Any, heads: int, size: int) -> Any:
@@ -111,6 +144,26 @@ class _CountedInference:
         self.products += h.shape[0] * (inputs + hidden) * 4 * hidden
         return networks.Shape((hidden,))
 
+    def gru(self, h: Any, inputs: int, hidden: int, name: str) -> Any:
+        self.products += h.shape[0] * (inputs + hidden) * 3 * hidden
+        return networks.Shape((hidden,))
+
+    def transpose(self, h: Any, axes: Sequence[int]) -> Any:
+        return networks.Shape(tuple(h.shape[axis - 1] for axis in axes[1:]))
+
+    def concatenate(self, *hs: Any) -> Any:
+        return networks.Shape((sum(h.shape[0] for h in hs), *hs[0].shape[1:]))
+
+    def halves(self, h: Any, channels: int) -> tuple[Any, Any]:
+        half = networks.Shape((channels // 2, *h.shape[1:]))
+        return half, half
+
+    def channel_shuffle(self, h: Any, groups: int, channels: int, size: int) -> Any:
+        return h
+
+    def pixel_shuffle(self, h: Any, factor: int, channels: int) -> Any:
+        return networks.Shape((channels, *(n * factor for n in h.shape[1:])))
+
     def batch_normalization(self, h: Any, maps: int, name: str) -> Any:
         return h
 
@@ -118,6 +171,12 @@ class _CountedInference:
         return h
 
     def relu(self, h: Any, limit: float | None = None) -> Any:
+        return h
+
+    def sigmoid(self, h: Any) -> Any:
+        return h
+
+    def gelu(self, h: Any) -> Any:
         return h
 
     def layer_normalization(self, h: Any, size: int, name: str) -> Any:
