@@ -22,6 +22,7 @@ _CHART = RESULTS / "processors.png"
 _TABLES = {
     "bench": "Ops, layers, training steps, starting; one core",
     "inference": "Inference; one core",
+    "networks": "Inference of further networks; one core",
     "bench-2cores": "Ops, layers, training steps; two cores",
     "inference-2cores": "Inference; two cores",
 }

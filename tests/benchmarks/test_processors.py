@@ -8,7 +8,7 @@ import os
 import pytest
 
 import processors
-from bench_rows import inference_networks, networks, work
+from bench_rows import further_inference, inference_networks, networks, work
 from bench_table import ROWS
 from harness import limits, report
 from harness.case import Row, Work
@@ -57,6 +57,11 @@ def test_operations_of_networks_are_those_that_their_papers_state():
     # Of He et al. (2016), table 1, and Sandler et al. (2018), table 4: multiplications with additions of one image.
     assert work.inference(inference_networks.NETWORKS["ResNet-18"], 1).flops / 2 == pytest.approx(1.8e9, rel=0.02)
     assert work.inference(inference_networks.NETWORKS["MobileNetV2"], 1).flops / 2 == pytest.approx(300e6, rel=0.02)
+    # The tables of these papers that their docstrings name; Ma et al. (2018), Liu et al. (2022): in the text.
+    stated = {"ResNeXt-50": 4.2e9, "EfficientNet-B0": 390e6, "ShuffleNetV2": 146e6, "ConvNeXt-T": 4.5e9}
+    for name, multiplications in stated.items():
+        found = work.inference(further_inference.NETWORKS[name], 1).flops / 2
+        assert found == pytest.approx(multiplications, rel=0.02), name
     # Three products of each layer, but for the gradient of the first one's images.
     forward = 784 * 512 + 512 * 512 + 512 * 10
     assert work.training(networks.NETWORKS["mlp"]).flops == 2 * 128 * (3 * forward - 784 * 512)
