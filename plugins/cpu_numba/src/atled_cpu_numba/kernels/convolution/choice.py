@@ -289,7 +289,7 @@ def _suits_winograd(task: Task) -> bool:
     """Whether one group is computed in one of Winograd's ways, where that is allowed."""
     along_lines, tiled = _along_lines(task), _in_tiles(task)
     return (
-        (tiled is not None and winograd.suits(tiled))
+        (tiled is not None and winograd.suits(tiled, is_cut=task.groups > 1))
         or _in_residues(task)
         or (along_lines is not None and winograd_lines.suits(along_lines))
     )

@@ -156,8 +156,8 @@ def can(problem: Problem) -> bool:
     )
 
 
-def suits(problem: Problem) -> bool:
-    """Whether it pays, too."""
+def suits(problem: Problem, *, is_cut: bool = False) -> bool:
+    """Whether it pays, too; is_cut: as one of several groups, which are collected before."""
     # Of a gradient of wide kernels, direct sums of many registers (`convolution.adjoint_lanes`) multiply the elements
     # that are there, fewer than those of the result.
     positions = math.prod(problem.result)
@@ -168,7 +168,7 @@ def suits(problem: Problem) -> bool:
         and problem.channels >= _LEAST_CHANNELS
         and fills_lanes(problem.maps, problem.dtype)
         and problem.channels * problem.maps >= _LEAST_PAIRS
-        and problem.images * math.prod(problem.tiles) >= _least_tiles(problem)
+        and problem.images * math.prod(problem.tiles) >= (_LEAST_TILES if is_cut else _least_tiles(problem))
         and has_few_products(problem, positions)
     )
 
