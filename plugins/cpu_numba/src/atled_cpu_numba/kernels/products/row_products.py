@@ -105,6 +105,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     near, near_two_thirds = make_near_tile(rows, vectors, dtype), make_near_tile(two_thirds, vectors, dtype)
     asking = make_near_tile(rows, vectors, dtype, asks=True)
     asking_two_thirds = make_near_tile(two_thirds, vectors, dtype, asks=True)
+    near_by_columns = make_near_tile(rows, vectors, dtype, by_columns=True)
     plain_two_thirds = make_row_tile(two_thirds, vectors, dtype)
     plain_third = make_row_tile(third, vectors, dtype)
     # For the last columns, all heights.
@@ -123,6 +124,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             b_row = b_step
             left = n - j
             a_is_near = has_near and (j > 0 or element * m * k <= _NEAR_BYTES)
+            is_by_rows = a_column == 1
             first = 0
             # Rows without gaps are one piece: those of the next tile are prefetched, when A is read the first time.
             down = rows * a_row if j == 0 and a_row == k else 0
@@ -160,13 +162,15 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     plain_slim(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
-                elif a_is_near and wanted != 0 and rest > two_thirds:
+                elif a_is_near and is_by_rows and wanted != 0 and rest > two_thirds:
                     asking((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
-                elif a_is_near and wanted != 0 and rest > third:
+                elif a_is_near and is_by_rows and wanted != 0 and rest > third:
                     asking_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
-                elif a_is_near and rest > two_thirds:
-                    near((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
-                elif has_near and third < rest <= two_thirds:
+                elif a_is_near and is_by_rows and rest > two_thirds:
+                    near((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                elif a_is_near and wanted == 0 and rest > two_thirds:
+                    near_by_columns((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                elif has_near and is_by_rows and third < rest <= two_thirds:
                     near_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
                 elif rest > two_thirds:
                     plain(

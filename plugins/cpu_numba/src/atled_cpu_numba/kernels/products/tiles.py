@@ -107,11 +107,15 @@ def make_row_tile(
     return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
 
 
-def make_near_tile(rows: int, vectors: int, dtype: str = "float32", *, asks: bool = False) -> Any:
+def make_near_tile(
+    rows: int, vectors: int, dtype: str = "float32", *, asks: bool = False, by_columns: bool = False
+) -> Any:
     """An intrinsic that computes one tile of C as `make_row_tile` does, from a panel of B that is near.
 
-    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead)): as there, but for b: B[i, j] at
-    b[i * `vectors` vectors + j].
+    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead)): as there, but for
+    a: A[r, i] at a[r * a_row + i]: the terms of a row at a time are one address, which stays in a register; only with
+    `by_columns` a_column apart.
+    b: B[i, j] at b[i * `vectors` vectors + j].
     Nothing of A is prefetched, and of B nothing but with `asks`, from b + ahead elements on: both were read a moment
     ago, and instructions that find nothing to do take up to a tenth of the time (Zen 3, beside a busy core).
     """
@@ -131,9 +135,11 @@ def make_near_tile(rows: int, vectors: int, dtype: str = "float32", *, asks: boo
                 for j in range(0, width, _LINE_BYTES // w.size) if asks else ():
                     w.prefetch(w.at(w.at(b_now, ahead), term * width + j))
                 b_vectors = [w.load(w.at(b_now, term * width + j * w.width)) for j in range(vectors)]
-                values = [w.splat(w.load_one(w.at(start, at))) for start in starts]
+                behind = 0 if by_columns else term
+                values = [w.splat(w.load_one(w.at(w.at(start, at), behind))) for start in starts]
                 sums = [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
-                at = builder.add(at, a_column)
+                at = builder.add(at, a_column) if by_columns else at
+            at = at if by_columns else builder.add(at, w.number(count))
             return [*sums, at, w.at(b_now, count * width)]
 
         carried = [w.zeros] * (rows * vectors) + [w.number(0), b]
