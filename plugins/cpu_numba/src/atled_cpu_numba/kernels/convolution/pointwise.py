@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS, CopyImages
-from atled_cpu_numba.kernels.products.matmul_plan import padded_row, round_up
+from atled_cpu_numba.kernels.products.matmul_plan import is_avx2, padded_row, round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
-from atled_cpu_numba.kernels.products.row_products import AVX2_BYTES, MULTIPLY_ROWS, Rows
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
@@ -315,9 +315,8 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
 
 def _is_far(p: Problem) -> bool:
     """Whether the weight is stored by columns that are far apart, and multiplied often enough to transpose it."""
-    element = SIZES[p.dtype]
-    is_measured = p.dtype == "float32" and element * lanes_of(p.dtype).vector == AVX2_BYTES
-    return is_measured and element * p.weight[1] >= _FAR_BYTES and p.images * p.positions >= _LEAST_TRANSPOSED_POSITIONS
+    stride, positions = SIZES[p.dtype] * p.weight[1], p.images * p.positions
+    return is_avx2(p.dtype) and stride >= _FAR_BYTES and positions >= _LEAST_TRANSPOSED_POSITIONS
 
 
 def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:

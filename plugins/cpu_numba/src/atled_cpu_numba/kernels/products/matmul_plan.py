@@ -37,14 +37,24 @@ _ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
 
 # Measured on Zen 3, with 512 KiB of level-2 cache. Rows of B about as long as a page of memory: a panel in place is in
 # as many pages as it has rows. Below these sizes packing takes as long as it spares.
-_FAR_COLUMNS = 768  # of B
-_FAR_ELEMENTS = 1 << 18  # of A, stored by rows
-_FAR_STRIDED_ELEMENTS = 1 << 16  # of A, stored by columns
+_FAR_ROW_BYTES = 3072  # of B
+_FAR_BYTES = 1 << 20  # of A, stored by rows
+_FAR_STRIDED_BYTES = 1 << 18  # of A, stored by columns
 _FAR_COLUMN_STEP = 1024  # of B, packed at a time: so often is A packed
-# The same of A stored by columns: every term of a sum is half a page behind the one before, or more, and in few sets of
-# the level-1 cache. Transposing it first spares .05 of the time from half a page on, .2 from a page on.
+_FAR_PACKED_BYTES = 200 << 10  # of A, packed at a time: it stays in half of the cache, beside two panels of B
+
+# A stored by columns. A tile that adds up several terms at a time needs an address for each term of each row, which are
+# more than there are registers; transposed, one for each row. Measured on Zen 3: the sums take .05 less, and
+# transposing A as long as this spares for so many panels of B.
+_STRIDED_PANELS = 8
+# Where every term is half a page behind the one before, or more, they are in few sets of the level-1 cache, besides:
+# the sums take .05 to .4 less.
 _FAR_STRIDE_BYTES = 2048
-_FAR_STRIDE_COLUMNS = 64  # of B: with fewer of them transposing takes as long as it spares
+_FAR_STRIDED_PANELS = 4
+# Where every term is in a page of its own, and in the same set, a tile asks for more pages than the processor keeps the
+# places of, and no two tiles find a line that they share: on all processors, whose first tables hold 64 to 96 pages.
+_PAGE_BYTES = 4096
+_MOST_PAGES = 96
 
 
 class Product(NamedTuple):
@@ -139,6 +149,9 @@ def _rows_plan(p: Product, dtype: str) -> Plan:
         row_step = lanes.rows
     elif a_in_place and p.m <= _MOST_ROWS:
         row_step = max(1, p.m)
+    elif is_far:
+        tile = lanes.rows * SIZES[dtype] * padded_row(k_step, dtype)
+        row_step = min(lanes.rows * (_FAR_PACKED_BYTES // tile), round_up(p.m, lanes.rows))
     else:
         row_step = min(_PACKED_ROWS, round_up(p.m, lanes.vector))
     if b_in_place:
@@ -161,22 +174,26 @@ def _rows_plan(p: Product, dtype: str) -> Plan:
 
 
 def _is_far(p: Product, dtype: str) -> bool:
-    """Whether B's rows are far apart and A is large, so that both are packed: where it was measured."""
-    if not _is_measured(dtype) or p.b_column != 1:
+    """Whether B's rows are far apart and A is large, so that both are packed: under AVX2, where it was measured."""
+    if not is_avx2(dtype) or p.b_column != 1:
         return False
-    least = _FAR_ELEMENTS if p.a_column == 1 else _FAR_STRIDED_ELEMENTS
-    return p.n >= _FAR_COLUMNS and p.k > _SHORT_K and p.m * p.k >= least
+    element = SIZES[dtype]
+    least = _FAR_BYTES if p.a_column == 1 else _FAR_STRIDED_BYTES
+    return element * p.n >= _FAR_ROW_BYTES and p.k > _SHORT_K and element * p.m * p.k >= least
 
 
 def _is_strided_far(p: Product, dtype: str) -> bool:
-    """Whether A's columns are far apart, and enough of B to transpose A for it: where it was measured."""
-    stride = SIZES[dtype] * abs(p.a_column)
-    return _is_measured(dtype) and stride >= _FAR_STRIDE_BYTES and p.n >= _FAR_STRIDE_COLUMNS and p.k > _SHORTEST_K
+    """Whether A's columns are so far apart, and there is so much of B, that A is transposed first."""
+    stride, panels = SIZES[dtype] * abs(p.a_column), p.n // lanes_of(dtype).columns
+    if stride >= _PAGE_BYTES and p.k > _MOST_PAGES and panels >= _FAR_STRIDED_PANELS:
+        return True
+    least = _FAR_STRIDED_PANELS if stride >= _FAR_STRIDE_BYTES else _STRIDED_PANELS
+    return is_avx2(dtype) and p.k > _SHORTEST_K and panels >= least
 
 
-def _is_measured(dtype: str) -> bool:
-    """Whether the sizes for matrices that are far apart were measured: in float32 under AVX2."""
-    return dtype == "float32" and SIZES[dtype] * lanes_of(dtype).vector == AVX2_BYTES
+def is_avx2(dtype: str) -> bool:
+    """Whether vectors are those of AVX2, of which there are sixteen: tiles have six rows, which stay in registers."""
+    return SIZES[dtype] * lanes_of(dtype).vector == AVX2_BYTES
 
 
 def unit_sizes(p: Product, plan: Plan, parts: int) -> tuple[int, int]:
