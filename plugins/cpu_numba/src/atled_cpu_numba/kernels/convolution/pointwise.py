@@ -1,9 +1,9 @@
 """1 x 1 convolutions, and their adjoints for stride 1: matrix products that read and write images in place.
 
 y (maps, positions) = weight (maps, channels) by x (channels, positions), for each image: rows of positions are vectors
-already, so nothing is copied but the panel of x that is being multiplied and, where its columns are far apart, the
-weight of an adjoint. Panels are whole; the positions that are left over are collected from some images and multiplied
-together, before those images: each is finished while it is in the cache. With a stride, all positions are collected.
+already, so nothing is copied but the panel of x that is being multiplied and, where it pays, the weight of an adjoint.
+Panels are whole; the positions that are left over are collected from some images and multiplied together, before those
+images: each is finished while it is in the cache. With a stride, all positions are collected.
 
 Shares are made of groups, pieces of maps, and images, which are the quickest to change: a piece of the weight stays in
 the cache for all of them. Where there are too few of these, images are cut into runs of positions.
@@ -40,9 +40,8 @@ _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 _RUN_PANELS = 4  # of positions, the least that is a share of its own: each reads all of the weight
 _SLIM_COST = 0.55  # of a panel of one vector, in whole panels
 
-# Measured on Zen 3: where each term of a sum is so far behind the one before, transposing the weight first spares .1 to
-# .3 of the time, and takes as long as it spares for a hundred positions.
-_FAR_BYTES = 1024
+# As `matmul_plan._STRIDED_PANELS` of a matrix: measured on Zen 3, sums of a weight stored by columns take .05 to .3
+# longer than transposed, and transposing takes as long as it spares for a hundred positions.
 _LEAST_TRANSPOSED_POSITIONS = 128
 
 
@@ -268,7 +267,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = min(parts, p.groups * p.images * pieces * runs)
     pitch = at_once * (p.positions - in_place)
     weight_pitch = padded_row(p.channels, p.dtype)
-    transposed = round_up(rows * weight_pitch + PACK_SLACK, lanes.columns) if _is_far(p) else 0
+    transposed = round_up(rows * weight_pitch + PACK_SLACK, lanes.columns) if _is_transposed(p) else 0
     floats = (rows + p.channels) * (lanes.columns + pitch) + transposed
     share_bytes = in_lines(16 * BLOCK_WORDS + element * floats)
     parts = fitting_shares(parts, share_bytes)
@@ -313,10 +312,9 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     )
 
 
-def _is_far(p: Problem) -> bool:
-    """Whether the weight is stored by columns that are far apart, and multiplied often enough to transpose it."""
-    stride, positions = SIZES[p.dtype] * p.weight[1], p.images * p.positions
-    return is_avx2(p.dtype) and stride >= _FAR_BYTES and positions >= _LEAST_TRANSPOSED_POSITIONS
+def _is_transposed(p: Problem) -> bool:
+    """Whether the weight is stored by columns, and multiplied often enough to transpose it."""
+    return p.weight[1] != 1 and is_avx2(p.dtype) and p.images * p.positions >= _LEAST_TRANSPOSED_POSITIONS
 
 
 def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:

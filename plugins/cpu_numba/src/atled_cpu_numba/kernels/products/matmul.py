@@ -4,8 +4,8 @@ A product takes one of these ways:
 
 ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
          stored by columns.
-PACKED_ROWS  A is copied block by block to rows that are no power of two apart, transposed if it is stored by columns,
-         for large matrices. B as before, or packed if its rows lie far apart.
+PACKED_ROWS  A is copied block by block to rows that are no power of two apart, for large matrices, or transposed, if
+         it is stored by columns and there are many of B. B as before, or packed if its rows lie far apart.
 ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
          stored by columns, else it is packed.
 NARROW  A is read in place by rows, for few columns of B.

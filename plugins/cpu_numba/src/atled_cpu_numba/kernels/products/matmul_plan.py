@@ -140,7 +140,7 @@ def _across_plan(p: Product, dtype: str) -> Plan:
 def _rows_plan(p: Product, dtype: str) -> Plan:
     lanes = lanes_of(dtype)
     strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
-    strided_is_fine = strided_is_fine and not _is_strided_far(p, dtype)
+    strided_is_fine = strided_is_fine and not _is_transposed(p, dtype)
     is_far = _is_far(p, dtype)
     a_in_place, b_in_place = (p.a_column == 1 or strided_is_fine) and not is_far, p.b_column == 1 and not is_far
     most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
@@ -182,7 +182,7 @@ def _is_far(p: Product, dtype: str) -> bool:
     return element * p.n >= _FAR_ROW_BYTES and p.k > _SHORT_K and element * p.m * p.k >= least
 
 
-def _is_strided_far(p: Product, dtype: str) -> bool:
+def _is_transposed(p: Product, dtype: str) -> bool:
     """Whether A's columns are so far apart, and there is so much of B, that A is transposed first."""
     stride, panels = SIZES[dtype] * abs(p.a_column), p.n // lanes_of(dtype).columns
     if stride >= _PAGE_BYTES and p.k > _MOST_PAGES and panels >= _FAR_STRIDED_PANELS:

@@ -70,6 +70,7 @@ def make_row_tile(
     width = vectors * lanes_of(dtype).vector
     # Processors with AVX-512 have registers for masks; elsewhere these would take those of the sums.
     masked = copies and lanes_of(dtype).vector * SIZES[dtype] == _MASKED_BYTES
+    line_places = _line_places(width, dtype)
 
     def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead):
         builder = w.builder
@@ -91,8 +92,8 @@ def make_row_tile(
                     w.store(b_vectors[j], w.at(copy_now, j * w.width))
             if not streams:
                 w.prefetch(a_next)
-                for j in range(vectors):
-                    w.prefetch(w.at(w.at(b_now, ahead), j * w.width))
+                for j in line_places:
+                    w.prefetch(w.at(w.at(b_now, ahead), j))
             for r in range(rows):
                 value = w.splat(w.load_one(w.at(starts[r], at)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
@@ -126,7 +127,7 @@ def make_near_tile(
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = _row_starts(w, a, a_row, m, rows)
         for r in range(rows):
-            for j in range(0, width, _LINE_BYTES // w.size):
+            for j in _line_places(width, dtype):
                 w.prefetch(w.at(w.at(c, builder.mul(c_row, w.number(r))), j))
 
         def with_terms(carried, count):
@@ -249,6 +250,16 @@ def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
     return vector_intrinsic(
         "across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.", dtype
     )
+
+
+def _line_places(count: int, dtype: str) -> list[int]:
+    """Elements among `count` side by side, one in each line that they are in.
+
+    Wherever the first one lies, if they are no more than a line; more of them are taken to begin with a line.
+    """
+    if SIZES[dtype] * count <= _LINE_BYTES:
+        return [0, count - 1]
+    return list(range(0, count, _LINE_BYTES // SIZES[dtype]))
 
 
 def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
@@ -419,13 +430,24 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
         a, b, c = (w.pointer(address) for address in (a, b, c))
         for r in range(rows):
             w.prefetch(w.at(c, builder.mul(c_row, w.number(r))))
-        with w.counted(k, [w.zeros] * (rows * vectors) + [a, b]) as (_, phis, following):
-            b_vectors = [w.load(w.at(phis[-1], j * w.width)) for j in range(vectors)]
-            w.prefetch(w.at(phis[-2], ahead))
-            for r in range(rows):
-                value = w.splat(w.load_one(w.at(phis[-2], r)))
-                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following += [w.at(phis[-2], packed_rows), w.at(phis[-1], b_step)]
+
+        def with_terms(carried, count):
+            sums, a_now, b_now = carried[:-2], w.opaque(carried[-2]), carried[-1]
+            for at in range(0, count * packed_rows, _LINE_BYTES // w.size):
+                w.prefetch(w.at(w.at(a_now, ahead), at))
+            for term in range(count):
+                b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]
+                values = [w.splat(w.load_one(w.at(a_now, term * packed_rows + r))) for r in range(rows)]
+                sums = [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
+                b_now = w.at(b_now, b_step)
+            return [*sums, w.at(a_now, count * packed_rows), b_now]
+
+        carried = [w.zeros] * (rows * vectors) + [a, b]
+        with w.counted(builder.and_(k, w.number(_TERMS_AT_ONCE - 1)), carried) as (_, phis, following):
+            following += with_terms(phis, 1)
+        with w.counted(builder.sdiv(k, w.number(_TERMS_AT_ONCE)), following) as (_, phis, sums):
+            sums += with_terms(phis, _TERMS_AT_ONCE)
+        following = sums
         for r in range(rows):
             row = w.at(c, builder.mul(c_row, w.number(r)))
             for j in range(vectors):
