@@ -178,6 +178,18 @@ def test_large_matrices_are_packed_under_avx2(make_call, monkeypatch, m, k, n, t
     assert matmul.prepare(call).note == note
 
 
+@pytest.mark.parametrize(
+    "m, note", [(112, "a packed, b in place, 6x16 tiles written transposed"), (113, "a in place, b packed, 6x16 tiles")]
+)
+def test_few_rows_are_computed_across_under_avx2(make_call, monkeypatch, m, note):
+    monkeypatch.setattr(
+        matmul_plan, "lanes_of", lambda _: Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
+    )
+    arrays = [np.empty((m, 512), "f"), np.empty((784, 512), "f")], [np.empty((m, 784), "f")]
+    call = make_call("BatchMatmul", *arrays, transpose_a=False, transpose_b=True)
+    assert matmul.prepare(call).note == note
+
+
 def test_infinite_columns_stay_in_their_columns(run):
     gy, w = np.ones((1, 5, 40), "f"), np.ones((1, 33, 40), "f")
     w[0, 32, 3] = np.inf
