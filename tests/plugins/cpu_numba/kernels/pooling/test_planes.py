@@ -18,6 +18,13 @@ CASES = [
     ((2, 2, 9, 40), (3, 5), (3, 3), (1, 2), True),
     ((2, 3, 41), (3,), (2,), (1,), True),
     ((7,), (7,), (7,), (0,), True),
+    ((2, 9, 21), (5, 5), (1, 1), (2, 2), True),
+    ((2, 13, 13), (13, 13), (1, 1), (6, 6), True),
+    ((3, 12, 31), (2, 4), (3, 4), (1, 3), True),
+    # rows so wide that they are taken in strips of columns
+    ((2, 3, 1501), (3, 3), (1, 1), (1, 1), True),
+    ((2, 12, 300), (10, 5), (1, 2), (0, 2), True),
+    ((2, 4111), (4,), (1,), (1,), True),
     ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0), True),
     ((0, 3, 4, 4), (2, 2), (2, 2), (0, 0), True),
     # windows of 2 x 2 that tile the planes: rows of 1, 2, 4, 8 and other numbers of windows
@@ -153,13 +160,14 @@ def test_places_of_large_windows_are_int32(run):
     np.testing.assert_array_equal(ggx, y)
 
 
-@pytest.mark.parametrize("kernel, stride", [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 3), (2, 2))])
-def test_the_first_nan_wins_and_infinities_are_values(run, kernel, stride):
+@pytest.mark.parametrize("pad", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("kernel, stride", [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 3), (2, 2)), ((4, 3), (2, 3))])
+def test_the_first_nan_wins_and_infinities_are_values(run, kernel, stride, pad):
     x = np.random.default_rng(0).choice(np.array([np.nan, -np.inf, np.inf, 1, 2], "f"), (3, 9, 40))
     x[0] = -np.inf
-    expected, places = reference_max(x, kernel, stride, (0, 0), True)
+    expected, places = reference_max(x, kernel, stride, pad, True)
     y, place = np.zeros_like(expected), np.zeros_like(places)
-    geometry = {"kernel": kernel, "stride": stride, "pad": (0, 0), "ignore_border": True}
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": True}
     assert run(pooling, "MaxPooling", [x], [y, place], **geometry) == 0
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(place, places)

@@ -30,6 +30,7 @@ class Block:
     workspace: int  # address
     share_bytes: int  # of the workspace, per share
     wide: int  # whether places are int32 (1) or bytes (0)
+    strip: int  # windows of a row that are computed at a time by `maxima`
 
 
 def window_words(height: Axis, width: Axis) -> dict[str, int]:

@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared
+from atled_cpu_numba.kernels.pooling import maxima, windows
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
-from atled_cpu_numba.kernels.pooling import windows
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_ALONE, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
@@ -22,6 +22,7 @@ from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
     STREAMED_BYTES,
+    fitting_shares,
     in_lines,
     kernels_by_dtype,
     launch,
@@ -37,44 +38,6 @@ from atled_cpu_numba.store import Kernel
 _ONE_ROW = Axis(1, 1, 1, 0, 1, 1)  # the height of a call with one axis
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
-
-
-def _build_max(dtype: str, places: bool) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.window_rows import make_max_row
-
-    element = SIZES[dtype]
-    max_row, max_row_1, max_row_2 = (make_max_row(stride, dtype, places=places) for stride in (0, 1, 2))
-    max_row_pairs = make_max_row(2, dtype, pairs=True, places=places)
-
-    @kernel
-    def max_pooling(block, part, parts):
-        w = words(block)
-        planes, height, width = w[Block.planes], w[Block.height], w[Block.width]
-        rows, columns = w[Block.rows], w[Block.columns]
-        kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
-        stride_w, pad_h, pad_w, wide = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w], w[Block.wide]
-        for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            x = w[Block.large] + element * plane * height * width
-            for i in range(rows):
-                at = (plane * rows + i) * columns
-                y, place = w[Block.small] + element * at, w[Block.place] + (at if wide == 0 else 4 * at)
-                top = i * stride_h - pad_h
-                first = max(0, top)
-                count = min(height, top + kernel_h) - first
-                skipped = first - top
-                if stride_w == 2 and kernel_w == 2:
-                    max_row_pairs((x, width, first, count, skipped, 2, 2, pad_w, columns, y, place, wide))
-                elif stride_w == 1:
-                    max_row_1((x, width, first, count, skipped, kernel_w, 1, pad_w, columns, y, place, wide))
-                elif stride_w == 2:
-                    max_row_2((x, width, first, count, skipped, kernel_w, 2, pad_w, columns, y, place, wide))
-                else:
-                    max_row((x, width, first, count, skipped, kernel_w, stride_w, pad_w, columns, y, place, wide))
-        return 0
-
-    return max_pooling
 
 
 def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
@@ -235,22 +198,20 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
 
 
 _KERNELS = {
-    "MaxPooling": kernels_by_dtype("max_pooling", _build_max, True),
+    "MaxPooling": maxima.MAXIMA,
     "MaxPoolingGrad": kernels_by_dtype("max_pooling_grad", partial(_build_placed, gathering=False)),
     "MaxPoolingGather": kernels_by_dtype("max_pooling_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": kernels_by_dtype("average_pooling", _build_average),
     "AveragePoolingGrad": kernels_by_dtype("average_pooling_grad", _build_average_grad),
 }
 
-_WITHOUT_PLACES = kernels_by_dtype("max_pooling_alone", _build_max, False)
-
 # Words of inputs and outputs.
 _ARGUMENTS = {
     "MaxPooling": (Block.large, Block.small, Block.place),
     "MaxPoolingGrad": (Block.small, Block.place, Block.large),
     "MaxPoolingGather": (Block.large, Block.place, Block.small),
-    "AveragePooling": (Block.large, Block.small, Block.workspace),
-    "AveragePoolingGrad": (Block.small, Block.large, Block.workspace),
+    "AveragePooling": (Block.large, Block.small),
+    "AveragePoolingGrad": (Block.small, Block.large),
 }
 
 
@@ -321,28 +282,29 @@ def _prepare_planar(call: Call) -> Prepared:
     dtype, alone = large.dtype.name, name == "MaxPooling" and not call.wanted[1]
     kernel, note = _special(name, dtype, height, width, alone)
     found = windows.kernel_for(name, dtype, height, width) if alone or name == "AveragePooling" else None
-    share_bytes = 0
+    share_bytes = strip = 0
     if kernel is None and found is not None:
         kernel, note, share_bytes = found, "short windows", windows.share_bytes(dtype, width)
     elif name.startswith("Average"):
         # A factor for each column of windows, one for the row, or the sum of some rows.
         share_bytes = 64 + 2 * in_lines(large.dtype.itemsize * small.shape[-1])
+    elif kernel is None and name == "MaxPooling":
+        strip, share_bytes = maxima.strip_columns(dtype, height, width), maxima.share_bytes(dtype, height, width)
     words = filled(
         Block,
         planes=planes,
         including_pad=int(call.attributes.get("including_pad", False)),
         share_bytes=share_bytes,
         wide=int(height.kernel * width.kernel > MOST_BYTE_PLACES),
+        strip=strip,
         **window_words(height, width),
     )
-    parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
-    arguments = _ARGUMENTS[name]
-    if alone:
-        arguments = (*arguments[:2], NO_WORD, *((Block.workspace,) if share_bytes else ()))
+    parts = fitting_shares(share_count((large.size + small.size) / _ELEMENTS_PER_US, planes), max(1, share_bytes))
+    arguments = (*_ARGUMENTS[name][:2], NO_WORD) if alone else _ARGUMENTS[name]
     prepared = launch(
-        kernel or (_WITHOUT_PLACES if alone else _KERNELS[name])[dtype],
+        kernel or (maxima.MAXIMA_ALONE if alone else _KERNELS[name])[dtype],
         words,
-        arguments,
+        (*arguments, *((Block.workspace,) if share_bytes else ())),
         parts=parts,
         workspace=share_bytes * parts,
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,

@@ -114,78 +114,15 @@ def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[
         yield j, write
 
 
-def make_max_row(stride: int, dtype: str = "float32", *, pairs: bool = False, places: bool = True) -> Any:
-    """An intrinsic for the maxima of one row of windows and, with `places`, their places in the windows.
-
-    max_row((plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide)):
-    plane: address of rows of `width` floats.  top, row_count: the rows that the windows see, at least one.
-    first_row: which row of the windows sees `top`.
-    kernel_w, step, pad_w: width of a window, from one to the next, from the first one to the row's start.
-    columns: number of windows, each of which sees something.  y, place: addresses of the results.
-    wide: 1 if places are int32, 0 if they are bytes.
-    stride: 1 or 2 if `step` will be that, else 0.  pairs: kernel_w will be 2 and step 2.
-
-    The first maximum counts; the first NaN is one.
-    """
-
-    def generate(w, plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide):
-        builder, lowest = w.builder, w.constant(float("-inf"))
-        plane, y = w.pointer(plane), w.pointer(y)
-        widths = _splat(w, width)
-        start_row = w.at(plane, builder.mul(top, width))
-        with _blocks(w, columns) as (j, write):
-            origin = builder.sub(builder.mul(j, step), pad_w)
-            lefts = builder.add(_splat(w, origin), builder.mul(_lanes(w), _splat(w, step)))
-            # Should all be -inf, the first element that the window sees is the maximum.
-            nothing = _numbers(w, [0] * w.width)
-            missing = builder.sub(nothing, lefts)
-            missing = builder.select(builder.icmp_signed("<", lefts, nothing), missing, nothing)
-            seen = builder.add(missing, _splat(w, builder.mul(first_row, kernel_w)))
-            with w.counted(row_count, [lowest, seen]) as (r, outer, outer_next):
-                row = w.at(start_row, builder.mul(r, width))
-                row_place = builder.mul(builder.add(first_row, r), kernel_w)
-
-                def choose(values, s, best, found):
-                    wins = builder.and_(
-                        builder.fcmp_unordered(">", values, best), builder.fcmp_ordered("ord", best, best)
-                    )
-                    here = _splat(w, builder.add(row_place, s))
-                    return builder.select(wins, values, best), builder.select(wins, here, found)
-
-                if pairs:
-                    for s, values in enumerate(load_pairs(w, row, origin, widths, lowest)):
-                        outer = choose(values, w.number(s), *outer)
-                    outer_next += outer
-                else:
-                    with w.counted(kernel_w, outer) as (s, phis, following):
-                        values = _load_every(w, stride, row, builder.add(origin, s), step, widths, lowest)
-                        following += choose(values, s, *phis)
-                    outer_next += following
-            best, found = outer_next
-
-            def store(mask):
-                if mask is None:
-                    w.store(best, w.at(y, j))
-                else:
-                    w.store_masked(best, w.at(y, j), mask)
-                if not places:
-                    return
-                with builder.if_else(builder.icmp_signed("!=", wide, w.number(0))) as (then, otherwise):
-                    with then:
-                        store_whole_numbers(w, found, builder.add(place, builder.mul(j, w.number(4))), 32, mask)
-                    with otherwise:
-                        store_whole_numbers(w, found, builder.add(place, j), 8, mask)
-
-            write(store)
-
-    return vector_intrinsic("max_row", 12, generate, "One row of max pooling; see make_max_row.", dtype)
-
-
 def make_sum_row(stride: int, dtype: str = "float32", *, pairs: bool = False) -> Any:
     """An intrinsic for the sums of one row of windows, times a factor for each column.
 
-    sum_row((plane, width, top, row_count, kernel_w, step, pad_w, columns, y, factors, factor)): as `make_max_row`, but
-    row_count may be 0 and a window may see nothing: y[j] = sum * factors[j] * factor[0], floats at those addresses.
+    sum_row((plane, width, top, row_count, kernel_w, step, pad_w, columns, y, factors, factor)):
+    plane: address of rows of `width` floats.  top, row_count: the rows that the windows see, may be none.
+    kernel_w, step, pad_w: width of a window, from one to the next, from the first one to the row's start.
+    columns: number of windows, each of which may see nothing.
+    y: address of the results, y[j] = sum * factors[j] * factor[0], floats at those addresses.
+    stride: 1 or 2 if `step` will be that, else 0.  pairs: kernel_w will be 2 and step 2.
     """
 
     def generate(w, plane, width, top, row_count, kernel_w, step, pad_w, columns, y, factors, factor):
