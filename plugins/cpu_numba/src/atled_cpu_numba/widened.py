@@ -29,6 +29,7 @@ from atled.plugin import (
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import narrow_units, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
+from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.pooling import pairs, planes
 from atled_cpu_numba.kernels.products import narrow_products, tile_products
@@ -43,8 +44,8 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     "Softmax": softmax.narrow_arguments,
 }
 
-# Ways of products that widen, if at all, themselves: the first that answers is taken.
-_NARROW_WAYS = tile_products.prepare, weight_tiles.prepare, narrow_products.prepare
+# Ways of products and filters that widen, if at all, themselves: the first that answers is taken.
+_NARROW_WAYS = tile_products.prepare, weight_tiles.prepare, narrow_products.prepare, narrow_planes.prepare
 
 _SINGLE = np.dtype(np.float32)
 _ANY_CODE = 0xFFFF  # all that a kernel returns

@@ -23,7 +23,6 @@ from atled_cpu_numba.kernels.shared.launch import (
     kernels_by_dtype,
     launch,
     narrow_dtypes,
-    narrow_kernels,
     refuse_floats,
     share_count,
 )
@@ -252,7 +251,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
 
 
 _ROWS = kernels_by_dtype("softmax_rows", _build_rows)
-_NARROW_ROWS = narrow_kernels("softmax_rows", _build_narrow_rows)
+_NARROW_ROWS = kernels_by_dtype("softmax_rows", _build_narrow_rows, dtypes=NARROW)
 _COLUMN_WISE = kernels_by_dtype("softmax_columns", _build_columns)
 _CROSS_ENTROPY_GRAD = kernels_by_dtype("cross_entropy_grad", _build_cross_entropy_grad)
 

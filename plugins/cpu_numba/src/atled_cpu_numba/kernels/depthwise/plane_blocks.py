@@ -14,6 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.narrow_writer import memory_intrinsic
 from atled_cpu_numba.kernels.shared.short_windows import Lanes, in_parts
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
@@ -180,7 +181,7 @@ def make_filter(stride: int, count: int, dtype: str) -> Any:
         else:
             in_parts(w, filtered.columns, left, right, write_strip)
 
-    return vector_intrinsic("filter", 13, generate, "A filtered plane; see make_filter.", dtype)
+    return memory_intrinsic("filter", 13, generate, "A filtered plane; see make_filter.", dtype)
 
 
 def make_narrow_filter(stride: int, width: int, dtype: str, *, masked: bool = False) -> Any:

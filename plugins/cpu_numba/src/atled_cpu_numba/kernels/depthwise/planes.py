@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
     STREAMED_BYTES,
     in_lines,
     kernels_by_dtype,
@@ -25,6 +27,9 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout
 _ROWS = {1: 4, 2: 2}  # of windows at a time, by stride: with the filter they fill the registers
 _MOST_IN_STRIPS = 8  # vectors of windows in a row: of wider planes rows are read to their end
 _WIDTHS = (1, 2)  # of vectors for narrow planes: what part of a register
+# Vectors along rows take half as it is. In bf16 three vectors of a row, one for each column of the kernel, would be
+# spread from numbers of 16 bits, and results rounded in whole numbers: that takes longer than casts of some planes.
+_IN_ROWS = (*REALS, "float16")
 _ELEMENTS_PER_US = {1: 4e3, 2: 2e3}  # cautious rates of one core, for the number of shares
 
 
@@ -79,10 +84,11 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
     from atled_cpu_numba.kernels.depthwise.plane_blocks import make_filter, make_narrow_filter
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    element, floats = SIZES[dtype], Real(dtype).pointer
-    count, lanes = _ROWS[stride], max(2, lanes_of(dtype).vector // max(1, part))
+    element, real = item_bytes(dtype), real_of(dtype)
+    floats, zero_bytes = Real(real).pointer, SIZES[real]
+    count, lanes = _ROWS[stride], max(2, lanes_of(real).vector // max(1, part))
     several, one, strips = (make_filter(stride, number, dtype) for number in (count, 1, 0))
-    narrow, masked = (make_narrow_filter(stride, lanes, dtype, masked=is_masked) for is_masked in (False, True))
+    narrow, masked = (make_narrow_filter(stride, lanes, real, masked=is_masked) for is_masked in (False, True))
 
     @kernel
     def depthwise_planes(block, part_number, parts):
@@ -91,7 +97,7 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
         rows, columns = w[Block.rows], w[Block.columns]
         zeros_at = w[Block.workspace] + w[Block.share_bytes] * part_number
         zeros = floats(zeros_at)
-        for i in range(w[Block.share_bytes] // element):
+        for i in range(w[Block.share_bytes] // zero_bytes):
             zeros[i] = 0.0
         units = w[Block.images] * results
         first, end = units * part_number // parts, units * (part_number + 1) // parts
@@ -128,7 +134,9 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
 
 
 _KERNELS = {
-    (stride, part): kernels_by_dtype(f"depthwise_planes_{stride}_{part}", _build, stride, part)
+    (stride, part): kernels_by_dtype(
+        f"depthwise_planes_{stride}_{part}", _build, stride, part, dtypes=REALS if part else _IN_ROWS
+    )
     for stride in _ROWS
     for part in (0, *_WIDTHS)
 }
@@ -136,23 +144,23 @@ _KERNELS = {
 
 def can(problem: Problem) -> bool:
     """Whether it is computed here: with at most one row and column of padding."""
-    p = problem
+    p, part = problem, _part(problem)
     taken = all(n > 0 and pad in (0, 1) for n, pad in zip(p.result, p.pad, strict=True))
-    return taken and (_part(p) > 0 or p.pad[1] == 0 or p.result[1] > 1)
+    return taken and (part > 0 or p.pad[1] == 0 or p.result[1] > 1) and p.dtype in _KERNELS[p.stride, part]
 
 
 def suits(problem: Problem) -> bool:
     """Whether it pays, too: the results stay in the caches, or other kernels would not write them past these."""
     p = problem
     elements = p.images * p.results * p.result[0] * p.result[1]
-    is_near = SIZES[p.dtype] * elements < STREAMED_BYTES
+    is_near = item_bytes(p.dtype) * elements < STREAMED_BYTES
     # Of float64, `halving` takes .86 of the time then.
     return can(p) and (is_near or (p.stride > 1 and p.dtype == "float32"))
 
 
 def _part(p: Problem) -> int:
     """What part of a vector the rows are to be taken in, each as one; 0 if they are longer, or nothing is cut."""
-    columns, lanes = p.result[1], lanes_of(p.dtype).vector
+    columns, lanes = p.result[1], lanes_of(real_of(p.dtype)).vector
     if p.pad != (1, 1):
         return 0
     return next((part for part in reversed(_WIDTHS) if columns < max(2, lanes // part)), 0)
@@ -161,9 +169,9 @@ def _part(p: Problem) -> int:
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
     p = problem
-    units, lanes = p.images * p.results, lanes_of(p.dtype).vector
+    units, lanes = p.images * p.results, lanes_of(real_of(p.dtype)).vector
     parts = share_count(units * p.result[0] * p.result[1] / _ELEMENTS_PER_US[p.stride], units)
-    share_bytes = in_lines(SIZES[p.dtype] * (p.source[1] + 4 * lanes))
+    share_bytes = in_lines(SIZES[real_of(p.dtype)] * (p.source[1] + 4 * lanes))
     words = filled(
         Block,
         share_bytes=share_bytes,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, narrow_kernels
+from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
 
@@ -189,5 +189,5 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return normalize_grad_columns
 
 
-ROWS = kernels_by_dtype("normalize_grad_rows", _build_rows) | narrow_kernels("normalize_grad_rows", _build_rows)
+ROWS = kernels_by_dtype("normalize_grad_rows", _build_rows, dtypes=ANY)
 COLUMN_WISE = kernels_by_dtype("normalize_grad_columns", _build_columns)

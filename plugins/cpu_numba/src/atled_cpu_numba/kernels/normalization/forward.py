@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, narrow_kernels
+from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
 STRETCH = 2048  # elements that stay in the level-1 cache between two passes
@@ -212,5 +212,5 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return normalize_columns
 
 
-ROWS = kernels_by_dtype("normalize_rows", _build_rows) | narrow_kernels("normalize_rows", _build_rows)
+ROWS = kernels_by_dtype("normalize_rows", _build_rows, dtypes=ANY)
 COLUMN_WISE = kernels_by_dtype("normalize_columns", _build_columns)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
-from atled_cpu_numba.kernels.shared.elements import item_bytes, kernels_of_any, real_of
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
+from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 
 MOST_PAST_CACHES = 512
 """The widest planes whose gradient can be written past the caches."""
@@ -178,12 +178,12 @@ def _build_plane_average_grad(dtype: str) -> Callable[..., int]:
 
 
 PAIRS = {
-    "MaxPooling": kernels_of_any("max_pairs", _build_forward, True, True),
-    "MaxPoolingGrad": kernels_of_any("max_pairs_grad", _build_backward, True, False),
-    "AveragePooling": kernels_of_any("average_pairs", _build_forward, False, False),
-    "AveragePoolingGrad": kernels_of_any("average_pairs_grad", _build_backward, False, False),
+    "MaxPooling": kernels_by_dtype("max_pairs", _build_forward, True, True, dtypes=ANY),
+    "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad", _build_backward, True, False, dtypes=ANY),
+    "AveragePooling": kernels_by_dtype("average_pairs", _build_forward, False, False, dtypes=ANY),
+    "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad", _build_backward, False, False, dtypes=ANY),
 }
-PAIRS_ALONE = kernels_of_any("max_pairs_alone", _build_forward, True, False)
+PAIRS_ALONE = kernels_by_dtype("max_pairs_alone", _build_forward, True, False, dtypes=ANY)
 """Maxima without their places."""
 
 PAIRS_PAST_CACHES = {

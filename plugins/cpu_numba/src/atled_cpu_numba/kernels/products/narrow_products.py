@@ -20,11 +20,12 @@ from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
+    NARROW,
     fitting_shares,
     in_lines,
+    kernels_by_dtype,
     launch,
     narrow_dtypes,
-    narrow_kernels,
     native_of,
     optional_words,
     piece_starts,
@@ -201,8 +202,8 @@ def _build_panels(dtype: str) -> Callable[..., int]:
     return widen_panels
 
 
-NARROW_PRODUCT = narrow_kernels("narrow_product", _build)
-WIDEN_PANELS = narrow_kernels("widen_panels", _build_panels)
+NARROW_PRODUCT = kernels_by_dtype("narrow_product", _build, dtypes=NARROW)
+WIDEN_PANELS = kernels_by_dtype("widen_panels", _build_panels, dtypes=NARROW)
 
 
 class _Product(NamedTuple):

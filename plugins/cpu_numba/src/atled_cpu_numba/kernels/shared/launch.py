@@ -19,6 +19,7 @@ from atled_cpu_numba.store import IRKernel, Kernel
 
 REALS = ("float32", "float64")
 NARROW = ("float16", "bfloat16")
+ANY = (*REALS, *NARROW)  # of kernels that take half and bf16 as they are
 MOVED = ("16 bits", *REALS)  # by kernels that only move elements, those of 16 bits in pairs: see `moved_as`
 
 # What one share should take, about, by rates that few processors fall short of by half. Handing a row over and waiting
@@ -161,26 +162,25 @@ def has_strides(call: Call) -> bool:
 
 
 def kernels_by_dtype(
-    name: str, build: Callable[..., Callable[..., int]], *parameters: Any, depends: tuple[Any, ...] = ()
+    name: str,
+    build: Callable[..., Callable[..., int]],
+    *parameters: Any,
+    dtypes: Sequence[str] = REALS,
+    depends: tuple[Any, ...] = (),
 ) -> dict[str, Kernel]:
-    """A kernel `name`_dtype for float32 and one for float64, by dtype: what build(dtype, *parameters) returns.
+    """A kernel `name`_dtype for each of `dtypes`, by dtype: what build(dtype, *parameters) returns.
 
     depends: values besides that the code depends on.
     """
     return {
         dtype: Kernel(f"{name}_{dtype}", partial(build, dtype, *parameters), parameters=(dtype, *parameters, *depends))
-        for dtype in REALS
+        for dtype in dtypes
     }
 
 
 def narrow_dtypes() -> tuple[str, ...]:
     """Those of NARROW that kernels convert: without instructions for float16 LLVM would call functions for it."""
     return NARROW if processor.has_half_instructions() else NARROW[1:]
-
-
-def narrow_kernels(name: str, build: Callable[..., Callable[..., int]]) -> dict[str, Kernel]:
-    """The same for float16 and bfloat16, of kernels that take these as they are."""
-    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in NARROW}
 
 
 def launch(

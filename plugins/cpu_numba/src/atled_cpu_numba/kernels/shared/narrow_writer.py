@@ -36,6 +36,23 @@ class NarrowWriter(Writer):
     def pointer(self, address: Any) -> Any:
         return self.builder.inttoptr(address, self._stored.as_pointer())
 
+    def load_one(self, pointer: Any) -> Any:
+        return widened(self, self.builder.load(pointer, align=2, typ=self._stored), self._dtype, 1)
+
+    def load_lanes(self, pointer: Any, lanes: int) -> Any:
+        if lanes == 1:
+            return self.builder.bitcast(self.load_one(pointer), ir.VectorType(self.float, 1))
+        kind = ir.VectorType(self._stored, lanes)
+        place = self.builder.bitcast(pointer, kind.as_pointer())
+        return widened(self, self.builder.load(place, align=2, typ=kind), self._dtype, lanes)
+
+    def store_lanes(self, value: Any, pointer: Any, lanes: int) -> None:
+        if lanes == 1:
+            value = self.builder.bitcast(value, self.float)
+        kind = self._stored if lanes == 1 else ir.VectorType(self._stored, lanes)
+        made = rounded(self, value, self._dtype, lanes)
+        self.builder.store(made, self.builder.bitcast(pointer, kind.as_pointer()), align=2)
+
     def load(self, pointer: Any) -> Any:
         place = self.builder.bitcast(pointer, self._stored_vector.as_pointer())
         return self._widened(self.builder.load(place, align=2, typ=self._stored_vector))
@@ -112,7 +129,7 @@ class NarrowWriter(Writer):
 def memory_intrinsic(
     name: str, argument_count: int, generate: Callable[..., None], doc: str, dtype: str, *, moves: bool = False
 ) -> Any:
-    """As `vector_intrinsic`, of arrays of any float; what generate writes loads and stores whole vectors alone.
+    """As `vector_intrinsic`, of arrays of any float; what generate writes reads and writes through its writer alone.
 
     moves: as of `NarrowWriter`.
     """

@@ -34,11 +34,10 @@ class Lanes:
         self.order = None if self._windows == sorted(self._windows) else list(map(self._windows.index, range(width)))
 
     def load(self, pointer: Any) -> Any:
-        to = self.w.builder.bitcast(pointer, self.vector.as_pointer())
-        return self.w.builder.load(to, align=self.w.size, typ=self.vector)
+        return self.w.load_lanes(pointer, self.width)
 
     def store(self, value: Any, pointer: Any) -> None:
-        self.w.builder.store(value, self.w.builder.bitcast(pointer, self.vector.as_pointer()), align=self.w.size)
+        self.w.store_lanes(value, pointer, self.width)
 
     def splat(self, value: Any) -> Any:
         """A vector of equal numbers."""

@@ -71,6 +71,15 @@ class Writer:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.size)
 
+    def load_lanes(self, pointer: Any, lanes: int) -> Any:
+        """A vector of some lanes, at most those of a register."""
+        kind = ir.VectorType(self.float, lanes)
+        return self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()), align=self.size, typ=kind)
+
+    def store_lanes(self, value: Any, pointer: Any, lanes: int) -> None:
+        kind = ir.VectorType(self.float, lanes)
+        self.builder.store(value, self.builder.bitcast(pointer, kind.as_pointer()), align=self.size)
+
     def stream(self, value: Any, pointer: Any) -> None:
         """Store past the caches; `pointer` must be a multiple of the vector's bytes."""
         place = self.builder.bitcast(pointer, self.vector.as_pointer())
