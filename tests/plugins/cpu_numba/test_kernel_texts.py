@@ -174,7 +174,7 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "bf16", "double")}
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
-    products = ("narrow_product", "widen_panels")
+    products = ("narrow_product", "widen_panels", "narrow_row")
     pooling = ("max_pairs", "max_pairs_alone", "max_pairs_grad", "average_pairs", "average_pairs_grad")
     narrow = (*products, *pooling, "normalize_rows", "normalize_grad_rows", "softmax_rows")
     for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):

@@ -32,7 +32,7 @@ from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.pooling import pairs, planes
-from atled_cpu_numba.kernels.products import narrow_products, tile_products
+from atled_cpu_numba.kernels.products import narrow_products, narrow_row, tile_products
 from atled_cpu_numba.kernels.shared.launch import in_lines, native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
@@ -45,7 +45,13 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
 }
 
 # Ways of products and filters that widen, if at all, themselves: the first that answers is taken.
-_NARROW_WAYS = tile_products.prepare, weight_tiles.prepare, narrow_products.prepare, narrow_planes.prepare
+_NARROW_WAYS = (
+    tile_products.prepare,
+    weight_tiles.prepare,
+    narrow_products.prepare,
+    narrow_row.prepare,
+    narrow_planes.prepare,
+)
 
 _SINGLE = np.dtype(np.float32)
 _ANY_CODE = 0xFFFF  # all that a kernel returns
