@@ -1,4 +1,4 @@
-"""Filters of single planes with any kernel, stride and dilation: depthwise convolution.
+"""Filters of single planes with any kernel, stride and dilation: depthwise convolution; rows go to `lines`.
 
 A result is one filtered plane of the source, some rows of windows at a time, a vector of windows in the lanes. The
 adjoint of a convolution with stride 1 is one, too, with the kernel turned around.
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from atled.plugin import NamedTuple, Prepared
-from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled.plugin import Prepared
+from atled_cpu_numba.kernels.depthwise import lines
+from atled_cpu_numba.kernels.depthwise.padded import Problem
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
@@ -48,26 +49,6 @@ class Block:
     tap_step: int  # 1, or -1 for kernels that are turned around
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int
-
-
-class Problem(NamedTuple):
-    """A depthwise convolution, or its adjoint, which is another one.
-
-    results: planes per image; per_plane: of them from one plane of the source.  pad may be negative.
-    turned: whether the kernel is to be turned around.
-    """
-
-    images: int
-    source: Pair
-    results: int
-    per_plane: int
-    result: Pair
-    kernel: Pair
-    pad: Pair
-    stride: Pair
-    dilation: Pair
-    turned: bool
-    dtype: str
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -158,6 +139,8 @@ DEPTHWISE_FILTERS = kernels_by_dtype("depthwise_filters", _build)
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
     p = problem
+    if lines.suits(p):
+        return lines.prepare(p, biases)
     products = p.images * p.results * p.kernel[0] * p.kernel[1] * p.result[0] * p.result[1]
     parts = share_count(products / _PRODUCTS_PER_US, p.images * p.results)
     words = filled(
