@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
+from atled.named_tuple import NamedTuple
 from atled.ops.formula import (
     CONDITION,
     OPERATIONS,
@@ -149,6 +150,22 @@ def write_llvm(
         raise ValueError(f"{program!r} with {layout!r} has no form on ranges: give a layout in C order.")
     writer = _Writer(program, layout, half_instructions, fused_instructions, masks)
     return writer.write(name, ranges=ranges, streamed=streamed)
+
+
+class _Elements(NamedTuple):
+    """Some elements of a row, at least one, and the loop over them.
+
+    loop: what its labels begin with.  start, stop: the first index, and the one behind the last.
+    pointers: of the arrays' rows.  varying: the inputs that vary along the row, and their nodes.
+    place: (operand, index) -> where an element of an output is written; in its array if not given.
+    """
+
+    loop: str
+    start: str
+    stop: str
+    pointers: list[str]
+    varying: list[tuple[int, Expr]]
+    place: Callable[[int, str], str] | None = None
 
 
 class _Writer:
@@ -368,7 +385,7 @@ class _Writer:
         if self.buffers:
             self.write_pieces(pointers, varying)
         else:
-            self.write_elements("loop", "%start", "%stop", pointers, varying)
+            self.write_elements(_Elements("loop", "%start", "%stop", pointers, varying))
 
     def load_fixed(self, pointers: list[str]) -> list[tuple[int, Expr]]:
         """Loads the inputs that are the same all along the row; returns the others as (operand, node)."""
@@ -408,11 +425,12 @@ class _Writer:
         def place(operand: int, index: str) -> str:
             return self.element(operand, self.buffers[operand - first], let(f"sub i64 {index}, %from"))
 
-        found = self.write_elements("loop", "%from", "%to", pointers, varying, place, quick=True)
+        piece = _Elements("loop", "%from", "%to", pointers, varying, place)
+        found = self.write_elements(piece, quick=True)
         code.do(f"br i1 {found}, label %again, label %computed")
         code.label("again")
         if found != "false":
-            self.write_elements("whole", "%from", "%to", pointers, varying, place)
+            self.write_elements(piece._replace(loop="whole"))
         code.do("br label %computed")
         code.label("computed")
         count = let("sub i64 %to, %from")
@@ -437,47 +455,41 @@ class _Writer:
             result = let(f"and i1 {result}, {let(f'icmp ne ptr {pointers[i]}, {pointers[output]}')}")
         return result
 
-    def write_elements(
-        self,
-        loop: str,
-        start: str,
-        stop: str,
-        pointers: list[str],
-        varying: list[tuple[int, Expr]],
-        place: Callable[[int, str], str] | None = None,
-        *,
-        quick: bool = False,
-    ) -> str:
-        """The elements of a row from start to stop, at least one; returns whether they must be computed again, an i1.
+    def write_elements(self, elements: _Elements, *, quick: bool = False) -> str:
+        """Some elements; returns whether they must be computed again, an i1.
 
-        place: (operand, index) -> where an element of an output is written; in its array if not given.
         quick: compute by the quick forms that there are.
         """
         if self.in_pairs:
-            self.write_pairs(loop, start, stop, pointers, varying, place)
+            self.write_pairs(elements)
             return "false"
-        before = dict(self.values)
+        loop, before = elements.loop, dict(self.values)
         # Of the width of what is compared, or vectors would be repacked.
         flag = f"i{8 * item_bytes(self.layout.compute)}"
         looks = quick and self.has_quick()
         phis = [f"%{loop}.found = phi {flag} [ 0, %{loop}.head ], [ %{loop}.found.next, %{loop} ]"] if looks else []
-        index = self.begin_loop(loop, start, *phis)
-        self.load_varying(index, pointers, varying)
+        index = self.begin_loop(loop, elements.start, *phis)
+        self.load_varying(index, elements.pointers, elements.varying)
         hard = self.compute_all(self.nodes, quick=looks)
-        self.store_outputs(index, pointers, place)
+        self.store_outputs(index, elements)
         if looks:
             is_hard = functools.reduce(lambda a, b: self.code.let(f"or i1 {a}, {b}"), hard)
             self.code.do(
                 f"%{loop}.found.next = or {flag} %{loop}.found, {self.code.let(f'zext i1 {is_hard} to {flag}')}"
             )
-        self.end_loop(loop, stop, self.interleaved(looks))
+        self.end_loop(loop, elements.stop, self.interleaved(looks))
         self.values = before  # values of one loop are none in another
         return self.code.let(f"icmp ne {flag} %{loop}.found.next, 0") if looks else "false"
 
-    def store_outputs(self, index: str, pointers: list[str], place: Callable[[int, str], str] | None) -> None:
+    def store_outputs(self, index: str, elements: _Elements) -> None:
         for i, expression in enumerate(self.expressions, len(self.program.inputs)):
-            target = self.element(i, pointers[i], index) if place is None else place(i, index)
-            self.store(i, target, self.real_value(expression))
+            self.store(i, self.target(i, index, elements), self.real_value(expression))
+
+    def target(self, operand: int, index: str, elements: _Elements) -> str:
+        """Where an element of an output is written."""
+        if elements.place is None:
+            return self.element(operand, elements.pointers[operand], index)
+        return elements.place(operand, index)
 
     def are_pairs(self) -> bool:
         """Whether rows go on by two neighbours at a time: all that varies is bfloat16, side by side."""
@@ -485,16 +497,9 @@ class _Writer:
         varying = {dtype for dtype, stride in zip(dtypes, inner, strict=True) if stride}
         return varying == {"bfloat16"} and set(inner) <= {0, 1} and self.real.type == FLOAT and not self.has_quick()
 
-    def write_pairs(
-        self,
-        loop: str,
-        start: str,
-        stop: str,
-        pointers: list[str],
-        varying: list[tuple[int, Expr]],
-        place: Callable[[int, str], str] | None,
-    ) -> None:
+    def write_pairs(self, elements: _Elements) -> None:
         """The same two by two, then the last one where their number is odd."""
+        loop, start, stop, pointers, varying, _ = elements
         code, let, before = self.code, self.code.let, dict(self.values)
         assert isinstance(self.real, Real)
         count = let(f"sub i64 {stop}, {start}")
@@ -516,8 +521,7 @@ class _Writer:
         halves = lines[: len(lines) // 2], lines[len(lines) // 2 :]
         code.lines[first_line:] = [line for both in zip(*halves, strict=True) for line in both]
         for i, (first, second) in enumerate(zip(*results, strict=True), len(self.program.inputs)):
-            target = self.element(i, pointers[i], index) if place is None else place(i, index)
-            word = floats_to_pair(self.real, first, second)
+            target, word = self.target(i, index, elements), floats_to_pair(self.real, first, second)
             code.do(f"store i32 {word}, ptr {target}, align 2, !llvm.access.group !0")
         self.end_loop(loop, end, self.interleaved(False), step=2)
         code.do(f"br label %{loop}.rest")
@@ -527,7 +531,7 @@ class _Writer:
         self.values = dict(before)
         self.load_varying(end, pointers, varying)
         self.compute_all(self.nodes)
-        self.store_outputs(end, pointers, place)
+        self.store_outputs(end, elements)
         code.do(f"br label %{loop}.finished")
         code.label(f"{loop}.finished")
         self.values = before
