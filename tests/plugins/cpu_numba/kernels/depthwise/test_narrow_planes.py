@@ -62,6 +62,17 @@ def test_infinities_and_nan_are_values():
     check_rounded(computed("half", function, x, w), computed("float", function, x.astype("f"), w.astype("f")))
 
 
+@pytest.mark.parametrize("config", list(DTYPES))
+def test_channels_innermost_are_no_planes(config):
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(shape).astype(DTYPES[config]) for shape in ((2, 28, 28, 6), (6, 3, 3, 1)))
+
+    def function(*inputs):
+        return F.convolution(*inputs, pad=(1, 1), group=6, channel_last=True)
+
+    check_rounded(computed(config, function, x, w), computed("float", function, x.astype("f"), w.astype("f")))
+
+
 @pytest.mark.skipif(not processor.has_half_instructions(), reason="the processor has no instructions for half")
 @pytest.mark.parametrize("width, is_taken", [(28, True), (7, False)])
 def test_half_is_taken_as_it_is_where_rows_are_vectors(width, is_taken):

@@ -12,7 +12,7 @@ _NAMES = ("Convolution", "DepthwiseConvolution", "ConvolutionDataGrad")
 
 def prepare(call: Call) -> Prepared | None:
     """The call, all of whose floats are of one narrow dtype; None where it is no such filter."""
-    if call.spec.name not in _NAMES or has_strides(call):
+    if call.spec.name not in _NAMES or call.attributes.get("channel_last") or has_strides(call):
         return None
     names = {desc.dtype.name for desc in (*call.inputs, *call.outputs) if desc is not None}
     if len(names) > 1 or not names <= {*narrow_dtypes()}:
