@@ -86,6 +86,7 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
 
     element, real = item_bytes(dtype), real_of(dtype)
     floats, zero_bytes = Real(real).pointer, SIZES[real]
+    strips_alone = dtype not in REALS  # a third of the code, in which networks find nearly all of their planes
     count, lanes = _ROWS[stride], max(2, lanes_of(real).vector // max(1, part))
     several, one, strips = (make_filter(stride, number, dtype) for number in (count, 1, 0))
     narrow, masked = (make_narrow_filter(stride, lanes, real, masked=is_masked) for is_masked in (False, True))
@@ -115,7 +116,7 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
             given = (x, height, width, w[Block.pad_h], zeros_at, weight, w[Block.tap_step], bias, y, columns)
             behind = (unit + 1) * rows * columns
             if part == 0:
-                if w[Block.strips] != 0:
+                if strips_alone or w[Block.strips] != 0:
                     strips((*given, rows, w[Block.pad_w], w[Block.cut]))
                 elif rows >= count:
                     several((*given, rows, w[Block.pad_w], w[Block.cut]))
@@ -146,7 +147,9 @@ def can(problem: Problem) -> bool:
     """Whether it is computed here: with at most one row and column of padding."""
     p, part = problem, _part(problem)
     taken = all(n > 0 and pad in (0, 1) for n, pad in zip(p.result, p.pad, strict=True))
-    return taken and (part > 0 or p.pad[1] == 0 or p.result[1] > 1) and p.dtype in _KERNELS[p.stride, part]
+    is_narrow = part > 0 or p.pad[1] == 0 or p.result[1] > 1
+    has_kernel = p.dtype in REALS or (p.dtype in _KERNELS[p.stride, part] and _in_strips(p))
+    return taken and is_narrow and has_kernel
 
 
 def suits(problem: Problem) -> bool:
@@ -156,6 +159,11 @@ def suits(problem: Problem) -> bool:
     is_near = item_bytes(p.dtype) * elements < STREAMED_BYTES
     # Of float64, `halving` takes .86 of the time then.
     return can(p) and (is_near or (p.stride > 1 and p.dtype == "float32"))
+
+
+def _in_strips(p: Problem) -> bool:
+    """Whether one vector of all rows is computed after the other."""
+    return p.pad[0] == 1 and p.result[1] <= _MOST_IN_STRIPS * lanes_of(real_of(p.dtype)).vector
 
 
 def _part(p: Problem) -> int:
@@ -183,7 +191,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         columns=p.result[1],
         pad_h=p.pad[0],
         pad_w=p.pad[1],
-        strips=int(p.pad[0] == 1 and p.result[1] <= _MOST_IN_STRIPS * lanes),
+        strips=int(_in_strips(p)),
         cut=max(0, (p.result[1] - 1) * p.stride - p.pad[1] + 3 - p.source[1]),
         per_plane=p.per_plane,
         first_tap=8 if p.turned else 0,
