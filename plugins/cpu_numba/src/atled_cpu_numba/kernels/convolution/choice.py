@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         slices,
         window_panels,
     )
-    from atled_cpu_numba.kernels.depthwise import filters, halving, padded, planes, squares, strided, volumes
+    from atled_cpu_numba.kernels.depthwise import filters, halving, lines, padded, planes, squares, strided, volumes
     from atled_cpu_numba.kernels.winograd import lines as winograd_lines
 else:
     (chwn,) = on_demand("kernels.chwn", "choice")
@@ -51,8 +51,8 @@ else:
     pointwise, residues, rows, slices, window_panels = on_demand(
         "kernels.convolution", "pointwise", "residues", "rows", "slices", "window_panels"
     )
-    filters, halving, padded, planes, squares, strided, volumes = on_demand(
-        "kernels.depthwise", "filters", "halving", "padded", "planes", "squares", "strided", "volumes"
+    filters, halving, lines, padded, planes, squares, strided, volumes = on_demand(
+        "kernels.depthwise", "filters", "halving", "lines", "padded", "planes", "squares", "strided", "volumes"
     )
     (winograd_lines,) = on_demand("kernels.winograd", "lines")
 
@@ -330,8 +330,9 @@ def _filter_ways(task: Task, whole: Problem) -> Iterator[Way]:
     tall = padded.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
     if padded.suits(tall):
         yield Way("padded filters", True, lambda: padded.prepare(tall, whole.biases))
-    filtered = filters.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
-    yield Way("filters", True, lambda: filters.prepare(filtered, whole.biases))
+    if lines.suits(tall):
+        yield Way("padded rows", True, lambda: lines.prepare(tall, whole.biases))
+    yield Way("filters", True, lambda: filters.prepare(tall, whole.biases))
 
 
 def _few_terms(task: Task) -> int:

@@ -1,4 +1,4 @@
-"""Filters of single planes with any kernel, stride and dilation: depthwise convolution; rows go to `lines`.
+"""Filters of single planes with any kernel, stride and dilation: depthwise convolution.
 
 A result is one filtered plane of the source, some rows of windows at a time, a vector of windows in the lanes. The
 adjoint of a convolution with stride 1 is one, too, with the kernel turned around.
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.depthwise import lines
 from atled_cpu_numba.kernels.depthwise.padded import Problem
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, optional_words, share_count
@@ -139,8 +138,6 @@ DEPTHWISE_FILTERS = kernels_by_dtype("depthwise_filters", _build)
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
     p = problem
-    if lines.suits(p):
-        return lines.prepare(p, biases)
     products = p.images * p.results * p.kernel[0] * p.kernel[1] * p.result[0] * p.result[1]
     parts = share_count(products / _PRODUCTS_PER_US, p.images * p.results)
     words = filled(
