@@ -99,11 +99,14 @@ def _known(version: int) -> dict[str, str]:
 
 def _ask(known: list[str] | None) -> Written:
     """Every kernel's name, for all widths, and the texts of those whose keys are not `known`; None: no texts."""
-    result = Written({}, {})
+    result, width_count = Written({}, {}), 0
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for names, texts in threads.map(lambda features: _child(features, known), FEATURES.values()):
+            width_count += not names.keys() <= result.names.keys()
             result.names.update(names)
             result.texts.update(texts)
+    if width_count < len(FEATURES):
+        raise RuntimeError(f"kernels of {len(FEATURES)} widths were asked for and {width_count} found: see _pretend")
     return result
 
 
@@ -132,10 +135,11 @@ def _child(features: str, known: list[str] | None) -> tuple[dict[str, str], dict
 
 def _pretend(features: str) -> None:
     """Make kernels believe that the processor has these features, but not numba; before any kernel is imported."""
-    from atled_cpu_numba import processor
+    from atled_cpu_numba import cpuid, processor
 
     chosen = processor.Processor("x86-64", features)
     processor.target = processor.host = lambda: chosen
+    cpuid.features = lambda: None  # what this machine's processor says of itself is not asked
 
 
 def _written(known: Collection[str] | None) -> Written:
