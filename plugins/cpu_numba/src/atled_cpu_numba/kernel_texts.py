@@ -23,6 +23,9 @@ ARCHIVE = Path(__file__).with_name("kernels.ir.xz")
 
 FORMAT = 1  # of the archive; part of every key
 
+# Of text: no bytes are aligned, and what follows is told by the bytes before.
+_OF_TEXTS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
+
 _PROCESSORS = ("x86_64", "AMD64")  # the two names of the one that the texts are written for
 
 
@@ -73,8 +76,18 @@ def decode(data: bytes) -> Archive:
 
 def encode(archive: Archive) -> bytes:
     """The bytes of an archive's file; the same for the same texts."""
-    content = {"format": FORMAT, "llvm": archive.llvm, "texts": dict(sorted(archive.texts.items()))}
-    return lzma.compress(json.dumps(content).encode(), lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+    # Texts of one kernel, for other dtypes and widths, beside one another: what they repeat is near then.
+    texts = sorted(archive.texts.items(), key=lambda item: (_name(item[1]), len(item[1]), item[0]))
+    content = {"format": FORMAT, "llvm": archive.llvm, "texts": dict(texts)}
+    return lzma.compress(json.dumps(content).encode(), lzma.FORMAT_XZ, filters=_OF_TEXTS)
+
+
+def _name(text: str) -> str:
+    """That of the function of a text."""
+    import re  # the archive is written by tools alone
+
+    found = re.search(r"^define [^@]*@([^(]*)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 @functools.cache
