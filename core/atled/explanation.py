@@ -163,8 +163,8 @@ def explain(target: Variable | Explained | Callable[..., Any], *inputs: Any, **a
         graph computes, or a description of a program.
 
     Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`, and plans an inference,
-    see `Explanation.loops`. Raises what the call
-    itself would raise for wrong shapes or attributes, TypeError for another target.
+    see `Explanation.loops`. Raises what the call itself would raise for wrong shapes or attributes, TypeError for
+    another target.
     """
     if isinstance(target, Explained):
         return target.explain()

@@ -86,7 +86,7 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
 
     element, real = item_bytes(dtype), real_of(dtype)
     floats, zero_bytes = Real(real).pointer, SIZES[real]
-    strips_alone = dtype not in REALS  # a third of the code, in which networks find nearly all of their planes
+    strips_alone = dtype != real  # a third of the code, in which networks find nearly all of their planes
     count, lanes = _ROWS[stride], max(2, lanes_of(real).vector // max(1, part))
     several, one, strips = (make_filter(stride, number, dtype) for number in (count, 1, 0))
     narrow, masked = (make_narrow_filter(stride, lanes, real, masked=is_masked) for is_masked in (False, True))
