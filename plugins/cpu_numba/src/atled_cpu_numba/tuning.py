@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba import answers, pool, sources
+from atled_cpu_numba import answers, pool, processor, sources
 from atled_cpu_numba.kernels.shared.ways import Way
 
 # Who lists ways: with other kernels, they may take other times.
@@ -34,7 +34,15 @@ def fastest(ways: Sequence[Way], problem: Hashable, sizes: Sequence[int], dtype:
     by_rules = next(way for way in ways if way.pays)
     if len(named) == 1:
         return by_rules.prepare()
-    question = ["fastest way", sorted(named), repr(problem), pool.thread_count(), *sources.digests(_SOURCES)]
+    compiled_for = [*processor.target()]
+    question = [
+        "fastest way",
+        sorted(named),
+        repr(problem),
+        compiled_for,
+        pool.thread_count(),
+        sources.digests(_SOURCES),
+    ]
     seconds = answers.kept(question, lambda: measured(named, sizes, dtype))
     best = choose(seconds, by_rules.name)
     prepared = named[best].prepare()
