@@ -151,10 +151,11 @@ class Problem(NamedTuple):
 
 
 def can(problem: Problem) -> bool:
-    """Whether the tiles fit the rows of the result."""
+    """Whether the tiles fit the rows of the result, and vectors have the lanes to be transposed with."""
     vector = lanes_of(problem.dtype).vector
     return (
-        all(found.counts[1] % _QUARTET == 0 and math.prod(found.counts) >= vector for found in problem.results)
+        vector >= _QUARTET
+        and all(found.counts[1] % _QUARTET == 0 and math.prod(found.counts) >= vector for found in problem.results)
         and problem.step[1] <= 2
         and (problem.spread[1] != 2 or problem.result[1] % 2 == 0)  # even and odd columns are written together
     )
