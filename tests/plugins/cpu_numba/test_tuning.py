@@ -25,7 +25,7 @@ def fixed(monkeypatch, fastest):
     """Times as if `fastest` were the fastest by far; counts how often is measured."""
     asked = []
 
-    def measured(ways, sizes, dtype):
+    def measured(ways, sizes, dtype, *, has_packs):
         asked.append(sorted(ways))
         return {name: 1e-6 if name == fastest else 1e-4 for name in ways}
 

@@ -2,7 +2,7 @@
 
 Rules choose by sizes, caches and registers; they were found on a few processors. Where `ATLED_CPU_TUNE` says `search`,
 a call that is prepared for the first time is computed in each way that there is, some times in turn, on arrays of its
-own, and with forms of its weights made before, as plans keep them.
+own; convolutions with forms of their weights made before, as plans keep them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from atled_cpu_numba import answers, pool, processor, sources
 from atled_cpu_numba.kernels.shared.ways import Way
 
 # Who lists ways: with other kernels, they may take other times.
-_SOURCES = [str(Path(__file__).parent / "kernels" / "convolution" / name) for name in ("choice.py", "weight.py")]
+_SOURCES = [
+    str(Path(__file__).parent / "kernels" / name)
+    for name in ("convolution/choice.py", "convolution/weight.py", "products/matmul.py", "products/matmul_plan.py")
+]
 
 _CLEARLY = 0.95  # of the time of what the rules choose: below, another way is taken
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 41
 _SECONDS = 0.1  # for each way, where that is more than the fewest rounds
 
 
-def fastest(ways: Sequence[Way], problem: Hashable, sizes: Sequence[int], dtype: str) -> Prepared:
+def fastest(
+    ways: Sequence[Way], problem: Hashable, sizes: Sequence[int], dtype: str, *, has_packs: bool = True
+) -> Prepared:
     """The fastest way, which the note tells, with what the others take; arguments as for `chosen`."""
     named: dict[str, Way] = {}
     for way in ways:
@@ -43,7 +48,7 @@ def fastest(ways: Sequence[Way], problem: Hashable, sizes: Sequence[int], dtype:
         pool.thread_count(),
         sources.digests(_SOURCES),
     ]
-    seconds = answers.kept(question, lambda: measured(named, sizes, dtype))
+    seconds = answers.kept(question, lambda: measured(named, sizes, dtype, has_packs=has_packs))
     best = choose(seconds, by_rules.name)
     prepared = named[best].prepare()
     others = ", ".join(f"{name} {1e6 * seconds[name]:.3g}" for name in sorted(seconds, key=seconds.__getitem__))
@@ -59,13 +64,13 @@ def choose(seconds: Mapping[str, float], by_rules: str) -> str:
     return best if seconds[best] < _CLEARLY * seconds[by_rules] else by_rules
 
 
-def measured(ways: Mapping[str, Way], sizes: Sequence[int], dtype: str) -> dict[str, float]:
-    """Seconds that each way takes, the median of runs in turn."""
+def measured(ways: Mapping[str, Way], sizes: Sequence[int], dtype: str, *, has_packs: bool = True) -> dict[str, float]:
+    """Seconds that each way takes, the median of runs in turn; has_packs: with what is packed made before."""
     random = np.random.default_rng(0)
     arrays = [_aligned(size, dtype) for size in sizes]
     for array in arrays:
         array[...] = random.standard_normal(array.size)
-    runs = {name: _run_of(way.prepare(), arrays) for name, way in ways.items()}
+    runs = {name: _run_of(way.prepare(), arrays, has_packs) for name, way in ways.items()}
     for run in runs.values():
         run()
     found: dict[str, list[float]] = {name: [] for name in runs}
@@ -80,13 +85,13 @@ def measured(ways: Mapping[str, Way], sizes: Sequence[int], dtype: str) -> dict[
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def _run_of(prepared: Prepared, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-    """Computes the call on such arrays, with what it packs made before."""
+def _run_of(prepared: Prepared, arrays: Sequence[np.ndarray], has_packs: bool) -> Callable[[], None]:
+    """Computes the call on such arrays."""
     native = prepared.native
     assert native is not None
     workspace = [_aligned(prepared.workspace, "uint8")] if prepared.workspace else []
     packs: dict[int, np.ndarray] = {}
-    for pack in prepared.packs:
+    for pack in prepared.packs if has_packs else ():
         packs[pack.word] = _aligned(pack.nbytes, "uint8")
         _bound(pack.native, [arrays[pack.input], packs[pack.word], _aligned(pack.workspace, "uint8")])()
     return _bound(native, [*arrays, *workspace], packs)

@@ -179,7 +179,7 @@ def test_large_matrices_are_packed_under_avx2(make_call, monkeypatch, m, k, n, t
 
 
 @pytest.mark.parametrize(
-    "m, note", [(112, "a packed, b in place, 6x16 tiles written transposed"), (113, "a in place, b packed, 6x16 tiles")]
+    "m, note", [(48, "a packed, b in place, 6x16 tiles written transposed"), (49, "a in place, b packed, 6x16 tiles")]
 )
 def test_few_rows_are_computed_across_under_avx2(make_call, monkeypatch, m, note):
     monkeypatch.setattr(
@@ -187,6 +187,28 @@ def test_few_rows_are_computed_across_under_avx2(make_call, monkeypatch, m, note
     )
     arrays = [np.empty((m, 512), "f"), np.empty((784, 512), "f")], [np.empty((m, 784), "f")]
     call = make_call("BatchMatmul", *arrays, transpose_a=False, transpose_b=True)
+    assert matmul.prepare(call).note == note
+
+
+@pytest.mark.parametrize(
+    "m, k, n, transpose_a, transpose_b, note",
+    [
+        (512, 128, 10, True, False, "a in place, b in place, 6x16 tiles written transposed"),
+        (512, 128, 16, True, False, "a in place, b in place, 6x16 tiles"),
+        (512, 128, 17, True, False, "a in place, b in place, 6x16 tiles written transposed"),
+        (128, 512, 10, False, False, "a in place, b packed, 6x16 tiles"),
+        (128, 64, 10, False, False, "a in place, b in place, 6x16 tiles"),
+        (4, 256, 512, False, True, "dot products"),
+        (4, 255, 512, False, True, "a in place, b packed, 6x16 tiles"),
+        (5, 255, 512, False, True, "a packed, b in place, 6x16 tiles written transposed"),
+    ],
+)
+def test_few_columns_and_short_sums_under_avx2(make_call, monkeypatch, m, k, n, transpose_a, transpose_b, note):
+    monkeypatch.setattr(
+        matmul_plan, "lanes_of", lambda _: Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
+    )
+    a, b = np.empty((k, m) if transpose_a else (m, k), "f"), np.empty((n, k) if transpose_b else (k, n), "f")
+    call = make_call("BatchMatmul", [a, b], [np.empty((m, n), "f")], transpose_a=transpose_a, transpose_b=transpose_b)
     assert matmul.prepare(call).note == note
 
 

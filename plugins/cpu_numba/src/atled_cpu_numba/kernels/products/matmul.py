@@ -10,23 +10,28 @@ ACROSS  The product is computed transposed, for few rows of A or columns of B. B
          stored by columns, else it is packed.
 NARROW  A is read in place by rows, for few columns of B.
 
-One row of A, or few, and very small products (see `small_products`) have kernels of their own.
+One row of A, or few, and very small products (see `small_products`) have kernels of their own. The first of the `ways`
+that pays is taken, or the one that a search finds the fastest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from atled.plugin import Call, NamedTuple, Prepared
+from atled.plugin import ArrayDesc, Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.products.matmul_plan import (
     ACROSS,
+    DOT_ROWS,
     LINE_BYTES,
     NARROW,
     PACKED_ROWS,
+    Plan,
     Product,
-    plan_product,
+    has_short_dots,
+    plan_ways,
     unit_sizes,
 )
 from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
@@ -44,8 +49,9 @@ from atled_cpu_numba.kernels.shared.launch import (
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
+from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
 
-_DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
+_MEASURED_BEYOND = 4  # times the bound up to which the rules take a way: so far it is among those that are measured
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
 # Cautious rates of one core, for the number of shares.
@@ -383,37 +389,104 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """Affine: x, weight, bias? -> y.  BatchMatmul: a, b -> y."""
+    task = task_of(call)
+    is_searched = is_measured(call) and _is_measurable(task.product)
+    # The second matrix may be no weight, or one that is trained: then each run packs it, or does without.
+    return chosen(ways(task), task, sizes_of(call), task.dtype, is_measured=is_searched, has_packs=False)
+
+
+class Task(NamedTuple):
+    """All that the ways to compute a product depend on.
+
+    arguments: names of the words of the call's inputs and of y, None for an input that is not there.
+    carries: whether what is written has the elements in C order.
+    """
+
+    product: Product
+    dtype: str
+    arguments: tuple[str | None, ...]
+    carries: bool
+
+    @property
+    def work_us(self) -> float:
+        """Cautious time on one core."""
+        p = self.product
+        elements = p.batch * (p.m * p.k + p.k * p.n)
+        return max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, elements / _ELEMENTS_PER_US)
+
+
+def task_of(call: Call) -> Task:
+    """What an Affine or BatchMatmul that is accepted computes."""
     read = product_of(call)
     assert read is not None
     p, is_transposed = read
-    dtype = call.outputs[0].dtype.name
     if p.n == 1 and p.m > 1 and p.y_row == 1 and not call.inputs[2:]:
         # A matrix by one column: the column is the row of the transposed product.
         p, is_transposed = p.transposed(), not is_transposed
     operands = ("b", "a", "bias") if is_transposed else ("a", "b", "bias")
     inputs = [None if desc is None else name for desc, name in zip(call.inputs, operands, strict=False)]
-    carries = call.outputs[0].strides is None
+    return Task(p, call.outputs[0].dtype.name, (*inputs, "y"), carries=call.outputs[0].strides is None)
+
+
+def ways(task: Task) -> Iterator[Way]:
+    """All ways to compute a product, in the order in which they are asked."""
+    p, dtype = task.product, task.dtype
     steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
-    if small_products.are_few(steps, p.b_column):
-        words = words_of(small_products.Block, *inputs, "y")
-        return small_products.prepare(p._asdict(), words, steps, dtype, carries=carries)
-    arguments = words_of(Block, *inputs, "y")
-    elements = p.batch * (p.m * p.k + p.k * p.n)
-    work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, elements / _ELEMENTS_PER_US)
-    if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k) and p.is_dense:
-        parts = share_count(work_us, p.batch * p.n)
-        return launch(ROWS_BY_COLUMNS[dtype], filled(Block, **p._asdict()), arguments, parts=parts, note="dot products")
+    if small_products.are_few(steps // _MEASURED_BEYOND, p.b_column):
+        words = words_of(small_products.Block, *task.arguments)
+        yield Way(
+            "small tiles",
+            small_products.are_few(steps, p.b_column),
+            lambda: small_products.prepare(p._asdict(), words, steps, dtype, carries=task.carries),
+        )
+    if p.m <= _MEASURED_BEYOND * DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k) and p.is_dense:
+        pays = p.m <= DOT_ROWS and not has_short_dots(p, dtype)
+        yield Way("dot products", pays, lambda: _dot_products(task))
     if p.m == 1 and p.n > 1 and (p.a_column, p.b_row, p.b_column) == (1, p.n, 1) and p.is_dense:
-        parts = share_count(work_us, p.batch * -(-p.n // lanes_of(dtype).vector))
-        block = filled(Block, **p._asdict())
-        after = {0: Block.after} if carries else None
-        return launch(ROW_BY_ROWS[dtype], block, arguments, parts=parts, after=after, note="sums of rows")
-    return _in_tiles(p, dtype, arguments, work_us, carries=carries)
+        yield Way("sums of rows", True, lambda: _sums_of_rows(task))
+    for way in plan_ways(p, dtype):
+        yield Way(way.name, way.pays, partial(_in_tiles, task, way.plan))
 
 
-def _in_tiles(p: Product, dtype: str, arguments: tuple[int, ...], work_us: float, *, carries: bool) -> Prepared:
-    plan = plan_product(p, dtype)
-    parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
+def _is_measurable(p: Product) -> bool:
+    """Whether there is something to measure, in arrays whose first element has the lowest address."""
+    return min(p.batch * p.m * p.n, *p[4:]) > 0
+
+
+def sizes_of(call: Call) -> list[int]:
+    """Elements from the first of each argument to its last one; 0 for one that is not there."""
+    return [0 if desc is None else _extent(desc) for desc in (*call.inputs, *call.outputs)]
+
+
+def _extent(desc: ArrayDesc) -> int:
+    if desc.strides is None:
+        return desc.size
+    return 1 + sum((size - 1) * stride for size, stride in zip(desc.shape, desc.strides, strict=True))
+
+
+def _dot_products(task: Task) -> Prepared:
+    p, dtype = task.product, task.dtype
+    words, parts = words_of(Block, *task.arguments), share_count(task.work_us, p.batch * p.n)
+    return launch(ROWS_BY_COLUMNS[dtype], filled(Block, **p._asdict()), words, parts=parts, note="dot products")
+
+
+def _sums_of_rows(task: Task) -> Prepared:
+    p, dtype = task.product, task.dtype
+    parts = share_count(task.work_us, p.batch * -(-p.n // lanes_of(dtype).vector))
+    return launch(
+        ROW_BY_ROWS[dtype],
+        filled(Block, **p._asdict()),
+        words_of(Block, *task.arguments),
+        parts=parts,
+        after={0: Block.after} if task.carries else None,
+        note="sums of rows",
+    )
+
+
+def _in_tiles(task: Task, planned: Callable[[], Plan]) -> Prepared:
+    p, dtype, plan = task.product, task.dtype, planned()
+    arguments = words_of(Block, *task.arguments)
+    parts = share_count(task.work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
     share_bytes = in_lines(8 * BLOCK_WORDS + SIZES[dtype] * lanes_of(dtype).columns + plan.packed_bytes)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
@@ -443,6 +516,6 @@ def _in_tiles(p: Product, dtype: str, arguments: tuple[int, ...], work_us: float
         workspace=share_bytes * parts,
         packs=packs,
         # For few columns, the last unit computes some rows of the one before it once more.
-        after={0: Block.after} if carries and plan.way != NARROW else None,
+        after={0: Block.after} if task.carries and plan.way != NARROW else None,
         note=plan.note,
     )

@@ -1,6 +1,9 @@
-"""How a matrix product is computed: decided by its shape alone, whatever the number of shares."""
+"""The ways to compute a matrix product in tiles, and which one pays: by its shape, whatever the number of shares."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.products.panels import MULTIPLY_NARROW, NARROW_ROWS, PACK_SLACK
@@ -18,23 +21,26 @@ from atled_cpu_numba.store import Kernel
 ROWS, PACKED_ROWS, ACROSS, NARROW = 0, 1, 2, 3
 
 LINE_BYTES = 64  # of the caches
+DOT_ROWS = 4  # of A, by B transposed, as dot products: more of them would read B too often
 
 # Measured on Zen 5, with 1 MiB of level-2 cache.
 _K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
 _FEW_ROWS = 64  # of A: reading B sets the pace, and fewer of its rows at a time are prefetched better
 _FEW_ROWS_K_STEP = 128
+_AVX2_FEW_ROWS_K_STEP = 256  # measured on Zen 3: of 128, the rows of y are read and written too often
 _PACKED_K_STEP = 512
 _PACKED_ROWS = 192  # of A, if it is transposed, or too large to be read again for each panel of B
 _MOST_ROWS = 1024
 _PACKED_COLUMNS = 384  # of B, if it is packed
 _ACROSS_ROWS = 256  # with more of them, packing B costs less than writing y in transposed tiles
-_AVX2_ACROSS_ROWS = 112  # the same of tiles that read B in panels in .8 of the time, measured on Zen 3
+_AVX2_ACROSS_ROWS = 48  # the same of tiles that read B in panels in .7 of the time, measured on Zen 3
 _STREAM_BYTES = 16 << 20  # of y: more than stays in the cache until it is read
 _SHORT_K = 64  # writing y sets the pace
 _SHORTEST_K = 10  # so much that y is written row by row, or rows far apart evict each other from the cache
 _STRIDED_ELEMENTS = 1 << 18  # of A stored by columns: they stay in the level-2 cache, where rows need not be contiguous
 _STRIDED_COLUMNS = 128  # of B: transposing A would take longer than reading it in place for each panel
 _ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
+_MOST_ACROSS_ROWS = 1024  # where ways are measured: with more of them it has lost everywhere
 
 # Measured on Zen 3, with 512 KiB of level-2 cache. Rows of B about as long as a page of memory: a panel in place is in
 # as many pages as it has rows. Below these sizes packing takes as long as it spares.
@@ -43,6 +49,14 @@ _FAR_BYTES = 1 << 20  # of A, stored by rows
 _FAR_STRIDED_BYTES = 1 << 18  # of A, stored by columns
 _FAR_COLUMN_STEP = 1024  # of B, packed at a time: so often is A packed
 _FAR_PACKED_BYTES = 200 << 10  # of A, packed at a time: it stays in half of the cache, beside two panels of B
+
+_AVX2_SLIM_VECTORS = 3  # of columns, for an A stored by columns: tiles by rows compute whole panels
+_AVX2_DOT_TERMS = 64  # of a dot product, for each row of A
+
+# Of the shortest sums, rows of a large y are written one after the other. Else A is read in pieces that stay in a
+# cache, and panels of B are copied once for each: row by row, that took 1.1 to 1.4 times as long.
+_AVX2_FEWEST_TERMS = 4
+_LARGE_BYTES = 8 << 20  # of y
 
 # A stored by columns. A tile that adds up several terms at a time needs an address for each term of each row, which are
 # more than there are registers; transposed, one for each row. Measured on Zen 3: the sums take .05 less, and
@@ -106,16 +120,62 @@ class Plan(NamedTuple):
     packs_b: bool = False
 
 
-def plan_product(p: Product, dtype: str = "float32") -> Plan:
-    """The way by the shape alone: narrow, across, else by rows."""
-    lanes = lanes_of(dtype)
+class _Packing(NamedTuple):
+    """What is packed of a product by rows; is_far: in the sizes for rows of B that are about as long as a page."""
+
+    a: bool
+    b: bool
+    is_far: bool = False
+
+
+_PACKINGS = {
+    "rows in place": _Packing(a=False, b=False),
+    "rows, a packed": _Packing(a=True, b=False),
+    "rows, b packed": _Packing(a=False, b=True),
+    "rows, both packed": _Packing(a=True, b=True),
+    "rows, both packed by pages": _Packing(a=True, b=True, is_far=True),
+}
+
+
+class PlanWay(NamedTuple):
+    """One of the ways to compute a product in tiles; fields as those of `Way`, but that it is planned first."""
+
+    name: str
+    pays: bool
+    plan: Callable[[], Plan]
+
+
+def plan_ways(p: Product, dtype: str = "float32") -> Iterator[PlanWay]:
+    """All ways by the shape alone, in the order in which they are asked: narrow, across, then by rows."""
     a_by_columns, b_by_columns = p.a_column != 1, p.b_column != 1
-    if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
-        return _across_plan(p, dtype) if a_by_columns else _narrow_plan(p, dtype)
-    across_rows = _AVX2_ACROSS_ROWS if is_avx2(dtype) else _ACROSS_ROWS
-    if b_by_columns and p.m <= across_rows and (p.m <= lanes.vector or p.k >= 2 * p.m):
-        return _across_plan(p, dtype)
-    return _rows_plan(p, dtype)
+    if not a_by_columns and 0 < p.n <= lanes_of(dtype).vector and p.m >= NARROW_ROWS:
+        yield PlanWay("narrow", True, lambda: _narrow_plan(p, dtype))
+    is_across = _is_across(p, dtype)
+    if is_across or p.m <= _MOST_ACROSS_ROWS:
+        yield PlanWay("across", is_across, lambda: _across_plan(p, dtype))
+    by_rules = _packing(p, dtype)
+    for name, packing in _PACKINGS.items():
+        if packing.b or not b_by_columns:
+            yield PlanWay(name, packing == by_rules, partial(_rows_plan, p, dtype, packing))
+
+
+def has_short_dots(p: Product, dtype: str) -> bool:
+    """Whether sums are so short that adding up the lanes of dot products takes longer than packing B: under AVX2."""
+    return is_avx2(dtype) and p.k < _AVX2_DOT_TERMS * p.m
+
+
+def _is_across(p: Product, dtype: str) -> bool:
+    """Whether there are few columns of B for an A stored by columns, or few rows of A for a B stored by columns."""
+    vector = lanes_of(dtype).vector
+    most_columns = (_AVX2_SLIM_VECTORS if is_avx2(dtype) else 1) * vector
+    if p.a_column != 1 and p.m >= NARROW_ROWS and 0 < p.n <= most_columns:
+        return p.n != 2 * vector  # those fill a tile by rows
+    if p.b_column == 1:
+        return False
+    if is_avx2(dtype):
+        is_short = p.m <= DOT_ROWS and has_short_dots(p, dtype)
+        return not is_short and p.m <= _AVX2_ACROSS_ROWS and (p.m <= vector or p.k >= 2 * p.m)
+    return p.m <= _ACROSS_ROWS and (p.m <= vector or p.k >= 2 * p.m)
 
 
 def _narrow_plan(p: Product, dtype: str) -> Plan:
@@ -139,16 +199,28 @@ def _across_plan(p: Product, dtype: str) -> Plan:
     return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
 
 
-def _rows_plan(p: Product, dtype: str) -> Plan:
-    lanes = lanes_of(dtype)
+def _packing(p: Product, dtype: str) -> _Packing:
+    """What is packed by rows, by the rules."""
+    if _is_far(p, dtype):
+        return _Packing(a=True, b=True, is_far=True)
     strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
-    strided_is_fine = strided_is_fine and not _is_transposed(p, dtype)
-    is_far = _is_far(p, dtype)
-    a_in_place, b_in_place = (p.a_column == 1 or strided_is_fine) and not is_far, p.b_column == 1 and not is_far
-    most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
+    in_place = p.a_column == 1 or (strided_is_fine and not _is_transposed(p, dtype))
+    # Of less than a panel, copying the columns while they are multiplied takes two passes.
+    is_slim = is_avx2(dtype) and p.n < lanes_of(dtype).columns and p.k > _SHORT_K
+    return _Packing(a=not in_place, b=p.b_column != 1 or is_slim)
+
+
+def _rows_plan(p: Product, dtype: str, packing: _Packing) -> Plan:
+    lanes = lanes_of(dtype)
+    a_in_place, b_in_place, is_far = not packing.a, not packing.b, packing.is_far
+    y_bytes = SIZES[dtype] * p.m * p.n
+    few_rows_k = _AVX2_FEW_ROWS_K_STEP if is_avx2(dtype) else _FEW_ROWS_K_STEP
+    most_k = few_rows_k if p.m <= _FEW_ROWS else _K_STEP
     k_step = even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
+    is_streamed = b_in_place and p.k <= _SHORT_K and y_bytes >= _STREAM_BYTES and p.n % lanes.columns == 0
     if p.k <= _SHORTEST_K and b_in_place:
-        row_step = lanes.rows
+        in_rows = is_streamed or not is_avx2(dtype) or (p.k <= _AVX2_FEWEST_TERMS and y_bytes >= _LARGE_BYTES)
+        row_step = lanes.rows if in_rows else min(_PACKED_ROWS, round_up(p.m, lanes.vector))
     elif a_in_place and p.m <= _MOST_ROWS:
         row_step = max(1, p.m)
     elif is_far:
@@ -169,7 +241,7 @@ def _rows_plan(p: Product, dtype: str) -> Plan:
     note = f"a {'in place' if a_in_place else a_packed}, b {'in place' if b_in_place else 'packed'}"
     note += f", {lanes.rows}x{lanes.columns} tiles"
     multiply = MULTIPLY_ROWS[dtype]
-    if b_in_place and p.k <= _SHORT_K and SIZES[dtype] * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
+    if is_streamed:
         note, multiply = note + " written past the caches", MULTIPLY_STREAM[dtype]
     least = 4 * lanes.rows, 2 * lanes.columns
     return Plan(way, multiply, k_step, row_step, column_step, *least, packed, note, packs_b=not b_in_place)

@@ -25,13 +25,22 @@ def is_measured(call: Call) -> bool:
     return os.environ.get("ATLED_CPU_TUNE", "").strip() == "search" and not call.deterministic
 
 
-def chosen(ways: Iterable[Way], problem: Hashable, sizes: Sequence[int], dtype: str, *, is_measured: bool) -> Prepared:
+def chosen(
+    ways: Iterable[Way],
+    problem: Hashable,
+    sizes: Sequence[int],
+    dtype: str,
+    *,
+    is_measured: bool,
+    has_packs: bool = True,
+) -> Prepared:
     """The first way that pays, or the fastest one.
 
     problem: all that ways and times depend on, besides the processor.  sizes: elements of the arrays, in the order of
-    the call's arguments; those of `dtype`.  is_measured: whether the fastest is wanted.
+    the call's arguments; those of `dtype`.  is_measured: whether the fastest is wanted.  has_packs: whether ways are
+    measured with what they pack made before, as plans keep it of weights.
     """
     if is_measured:
         fastest: Callable[..., Prepared] = imported("tuning").fastest
-        return fastest(tuple(ways), problem, sizes, dtype)
+        return fastest(tuple(ways), problem, sizes, dtype, has_packs=has_packs)
     return next(way.prepare() for way in ways if way.pays)
