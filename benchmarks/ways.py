@@ -1,7 +1,10 @@
-"""Benchmark of rules: how much longer a convolution takes as the cpu backend computes it than in the best way.
+"""Benchmark of rules: how much longer a call takes as the cpu backend computes it than in the best way.
+
+Convolutions and matrix products, of well-known networks.
 
     python benchmarks/ways.py                               some minutes, on one core
     python benchmarks/ways.py --rows Inception --images 1   of networks with that in their name, on one image
+    python benchmarks/ways.py --kinds product               matrix products alone
 
 Each way that can compute a call is measured, as by ATLED_CPU_TUNE=search. A loss of 1.2 says that by the rules a call
 takes 1.2 times as long as in the fastest way. The results go to a folder of benchmarks/results/ that has the name of
@@ -16,10 +19,12 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench_rows.convolutions import SHAPES, Shape
+from bench_rows.products import LAYERS, Layer
 from harness.environment import describe_machine, load, pin
 from harness.report import print_table, write_json
 
@@ -92,30 +97,54 @@ def _weight(shape: Shape, images: int) -> tuple[Any, Sequence[int], list[Any]]:
     return problem, sizes, list(weight.ways(problem))
 
 
+def _product(layer: Layer, examples: int, *, a: str, b: str) -> tuple[Any, Sequence[int], list[Any]]:
+    """Problem, sizes and ways of a product of two of "x", "w" and "gy", transposed where its name ends so."""
+    from atled.plugin import ArrayDesc, Call, op_spec
+    from atled_cpu_numba.kernels.products import matmul
+
+    # Of one w for all examples these are one matrix.
+    items, rows = (examples * layer.items, layer.rows) if layer.items > 1 else (1, examples * layer.rows)
+    sizes = {"x": (rows, layer.inputs), "w": (layer.inputs, layer.outputs), "gy": (rows, layer.outputs)}
+    turned = {"transpose_a": a.endswith("'"), "transpose_b": b.endswith("'")}
+    given = [(items, *sizes[name.rstrip("'")]) for name in (a, b)]
+    m, n = given[0][2 if turned["transpose_a"] else 1], given[1][1 if turned["transpose_b"] else 2]
+    call = Call(op_spec("BatchMatmul"), tuple(map(ArrayDesc, given)), (ArrayDesc((items, m, n)),), turned)
+    task = matmul.task_of(call)
+    return task, matmul.sizes_of(call), list(matmul.ways(task))
+
+
 _KINDS: Mapping[str, Callable[[Shape, int], tuple[Any, Sequence[int], list[Any]]]] = {
     "result": _convolution,
     "input": _adjoint,
     "weight": _weight,
 }
+_PRODUCTS: Mapping[str, Callable[[Layer, int], tuple[Any, Sequence[int], list[Any]]]] = {
+    "product": partial(_product, a="x", b="w"),
+    "product-input": partial(_product, a="gy", b="w'"),
+    "product-weight": partial(_product, a="x'", b="gy"),
+}
 
 
-def measure(shape: Shape, kind: str, images: int) -> Measured | None:
+def measure(shape: Shape | Layer, kind: str, images: int) -> Measured | None:
     """One call; None where there is one way alone."""
     from atled_cpu_numba import tuning
 
-    _, sizes, ways = _KINDS[kind](shape, images)
+    _, sizes, ways = _PRODUCTS[kind](shape, images) if isinstance(shape, Layer) else _KINDS[kind](shape, images)
     named = {way.name: way for way in reversed(ways)}
     if len(named) == 1:
         return None
     by_rules = next(way.name for way in ways if way.pays)
-    return Measured(f"{shape.name}; {kind}, {images} images", by_rules, tuning.measured(named, sizes, "float32"))
+    # As a search measures them: see `matmul.prepare`.
+    seconds = tuning.measured(named, sizes, "float32", has_packs=kind not in _PRODUCTS)
+    return Measured(f"{shape.name}; {kind}, {images} images", by_rules, seconds)
 
 
 def main() -> int:
     """Measure, print, write; returns the exit status."""
+    kinds = [*_KINDS, *_PRODUCTS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", nargs="+", default=[], metavar="TEXT", help="only rows whose name holds one of these")
-    parser.add_argument("--kinds", nargs="+", choices=list(_KINDS), default=list(_KINDS), help="what is computed")
+    parser.add_argument("--kinds", nargs="+", choices=kinds, default=kinds, help="what is computed")
     parser.add_argument("--images", type=int, nargs="+", default=[1, 8], help="images at once (default: 1 8)")
     parser.add_argument("--cores", type=int, default=1, help="cores and threads (default: 1)")
     options = parser.parse_args()
@@ -124,11 +153,14 @@ def main() -> int:
     from atled_cpu_numba import pool, processor
 
     pool.set_thread_count(options.cores)
-    before, shapes = (
-        load(),
-        [shape for shape in SHAPES if not options.rows or any(t in shape.name for t in options.rows)],
-    )
-    wanted = [(shape, kind, images) for images in options.images for kind in options.kinds for shape in shapes]
+    before = load()
+    wanted = [
+        (shape, kind, images)
+        for images in options.images
+        for kind in options.kinds
+        for shape in (LAYERS if kind in _PRODUCTS else SHAPES)
+        if not options.rows or any(text in shape.name for text in options.rows)
+    ]
     found = []
     for number, (shape, kind, images) in enumerate(wanted, 1):
         print(f"{number}/{len(wanted)}  {shape.name}; {kind}, {images} images ...", file=sys.stderr)
@@ -143,7 +175,7 @@ def main() -> int:
     mean = math.exp(statistics.fmean(math.log(each.loss) for each in found))
     print_table(table, f"{len(found)} calls; the geometric mean of all losses is {mean:.3f}")
     name = f"ways-{options.cores}cores" if options.cores > 1 else "ways"
-    is_whole = not options.rows and options.kinds == list(_KINDS)
+    is_whole = not options.rows and options.kinds == kinds
     content = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
