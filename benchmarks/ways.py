@@ -128,14 +128,16 @@ _PRODUCTS: Mapping[str, Callable[[Layer, int], tuple[Any, Sequence[int], list[An
 def measure(shape: Shape | Layer, kind: str, images: int) -> Measured | None:
     """One call; None where there is one way alone."""
     from atled_cpu_numba import tuning
+    from atled_cpu_numba.kernels.shared.ways import named
 
     _, sizes, ways = _PRODUCTS[kind](shape, images) if isinstance(shape, Layer) else _KINDS[kind](shape, images)
-    named = {way.name: way for way in reversed(ways)}
-    if len(named) == 1:
+    by_name = named(ways)
+    if len(by_name) == 1:
         return None
     by_rules = next(way.name for way in ways if way.pays)
-    # As a search measures them: see `matmul.prepare`.
-    seconds = tuning.measured(named, sizes, "float32", has_packs=kind not in _PRODUCTS)
+    # As a search measures them: gradients are computed in training, where weights are packed anew at each run, and the
+    # second matrix of a product may be no weight.
+    seconds = tuning.measured(by_name, sizes, "float32", keeps_packs=kind == "result")
     return Measured(f"{shape.name}; {kind}, {images} images", by_rules, seconds)
 
 

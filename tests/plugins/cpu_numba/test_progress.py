@@ -27,9 +27,9 @@ def test_each_kernel_is_reported_before_it_is_compiled_and_the_last_one_after():
 
 
 def test_the_line_on_stderr_is_left_to_the_watcher(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "_told", False)
+    monkeypatch.setattr(progress, "_told", set())
     with watch_preparation(lambda report: None):
-        progress._tell()
+        progress._tell(progress._COMPILING)
     assert capsys.readouterr().err == ""
-    progress._tell()
+    progress._tell(progress._COMPILING)
     assert "compiling cpu kernels" in capsys.readouterr().err

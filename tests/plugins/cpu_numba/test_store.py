@@ -569,7 +569,7 @@ def test_a_long_wait_is_told_once_while_it_lasts(monkeypatch: pytest.MonkeyPatch
     stream = Stream()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    monkeypatch.setattr(progress, "_told", False)
+    monkeypatch.setattr(progress, "_told", set())
     with progress.compiling("a"):
         assert stream.told.wait(10)
     with progress.compiling("b"):
@@ -642,7 +642,7 @@ def test_a_system_out_of_threads_compiles_and_tells_so_at_once(
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(progress, "_told", False)
+    monkeypatch.setattr(progress, "_told", set())
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
     assert "compiling cpu kernels" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""Telling the user that kernels are being compiled, so that nobody waits without knowing for what."""
+"""Telling the user that kernels are being compiled, or ways measured, so that nobody waits without knowing for what."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from atled.plugin import is_preparation_watched, lock_across_forks, report_preparation
 
 PLUGIN_NAME = "cpu-numba"
-QUIET_S = 1.0  # of compiling in all before the line on stderr
+QUIET_S = 1.0  # of compiling, or of measuring, in all before the line on stderr
 
 Progress = Callable[[int, int, str], None]
+
+_COMPILING = "compiling cpu kernels for this machine; they are kept for the next time"
+_MEASURING = "measuring ways to compute convolutions and products here; the fastest are kept for the next time"
 
 _lock = lock_across_forks()
 _callback: Progress | None = None
 _done = 0
 _total = 0
-_spent_s = 0.0
-_told = False
+_spent_s = {_COMPILING: 0.0, _MEASURING: 0.0}
+_told: set[str] = set()
 
 
 def set_progress(callback: Progress | None) -> None:
-    """Have `callback(done, total, name)` called while kernels are compiled, instead of the line on stderr.
+    """Have `callback(done, total, name)` called while kernels are compiled or ways measured, instead of lines.
 
-    done, total: counts of kernels of the current batch, as far as known: 0 <= done <= total.
-    name: the kernel about to be compiled, or, in the call with done == total, the last one compiled.
-    None restores the default: one line on stderr once compiling has taken 1 s in all, and not even that where the
-    program shows what all plugins report (`atled_contexts.watch_preparation`).
+    done, total: counts of kernels of the current batch, as far as known: 0 <= done <= total. A call whose ways are
+    measured is a batch of its own.
+    name: the kernel about to be compiled, or the ways about to be measured; in the call with done == total, the last
+    ones. None restores the default: a line on stderr once compiling has taken 1 s in all, another once measuring has,
+    and not even these where the program shows what all plugins report (`atled_contexts.watch_preparation`).
     """
     global _callback
     _callback = callback
@@ -42,28 +46,37 @@ def expect(count: int) -> None:
         _done, _total = 0, count
 
 
-@contextmanager
-def compiling(name: str) -> Iterator[None]:
+def compiling(name: str) -> AbstractContextManager[None]:
     """Around the compilation of the kernel `name`."""
-    global _done, _total, _spent_s
+    return _preparing(name, _COMPILING)
+
+
+def measuring(name: str) -> AbstractContextManager[None]:
+    """Around the measurement of the ways of a call, in which no kernel is compiled."""
+    return _preparing(name, _MEASURING)
+
+
+@contextmanager
+def _preparing(name: str, line: str) -> Iterator[None]:
+    global _done, _total
     with _lock:
         if _done >= _total:
             _done, _total = 0, 1
     _report(name)
-    timer = threading.Timer(max(0.0, QUIET_S - _spent_s), _tell)
+    timer = threading.Timer(max(0.0, QUIET_S - _spent_s[line]), _tell, (line,))
     timer.daemon = True  # must not hold up the end of the process
     if not _is_shown():
         try:
             timer.start()
-        except RuntimeError:  # the system's limit of threads is no reason not to compile: the line comes at once
-            _tell()
+        except RuntimeError:  # the system's limit of threads is no reason not to go on: the line comes at once
+            _tell(line)
     start = time.perf_counter()
     try:
         yield
     finally:
         timer.cancel()
         with _lock:
-            _spent_s += time.perf_counter() - start
+            _spent_s[line] += time.perf_counter() - start
             _done += 1
     if _done >= _total:
         _report(name)
@@ -79,12 +92,11 @@ def _is_shown() -> bool:
     return _callback is not None or is_preparation_watched()
 
 
-def _tell() -> None:
+def _tell(line: str) -> None:
     """Write the line, once per process."""
-    global _told
     with _lock:
-        if _told or _is_shown():
+        if line in _told or _is_shown():
             return
-        _told = True
-    sys.stderr.write("atled: compiling cpu kernels for this machine; they are kept for the next time ...\n")
+        _told.add(line)
+    sys.stderr.write(f"atled: {line} ...\n")
     sys.stderr.flush()

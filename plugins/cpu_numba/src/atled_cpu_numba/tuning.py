@@ -2,7 +2,8 @@
 
 Rules choose by sizes, caches and registers; they were found on a few processors. Where `ATLED_CPU_TUNE` says `search`,
 a call that is prepared for the first time is computed in each way that there is, some times in turn, on arrays of its
-own; convolutions with forms of their weights made before, as plans keep them.
+own. Forms of weights are made before, as plans of inference keep them, but for gradients, which are computed in
+training, where weights are others at each run, and for products, whose second matrix may be no weight.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba import answers, pool, processor, sources
-from atled_cpu_numba.kernels.shared.ways import Way
+from atled_cpu_numba import answers, pool, processor, progress, sources
+from atled_cpu_numba.kernels.shared.ways import Way, named
 
 # Who lists ways: with other kernels, they may take other times.
 _SOURCES = [
@@ -29,28 +30,25 @@ _LEAST_ROUNDS, _MOST_ROUNDS = 5, 41
 _SECONDS = 0.1  # for each way, where that is more than the fewest rounds
 
 
-def fastest(
-    ways: Sequence[Way], problem: Hashable, sizes: Sequence[int], dtype: str, *, has_packs: bool = True
-) -> Prepared:
+def fastest(ways: Sequence[Way], problem: Hashable, sizes: Sequence[int], dtype: str, *, keeps_packs: bool) -> Prepared:
     """The fastest way, which the note tells, with what the others take; arguments as for `chosen`."""
-    named: dict[str, Way] = {}
-    for way in ways:
-        named.setdefault(way.name, way)
+    by_name = named(ways)
     by_rules = next(way for way in ways if way.pays)
-    if len(named) == 1:
+    if len(by_name) == 1:
         return by_rules.prepare()
     compiled_for = [*processor.target()]
     question = [
         "fastest way",
-        sorted(named),
+        sorted(by_name),
         repr(problem),
+        keeps_packs,
         compiled_for,
         pool.thread_count(),
         sources.digests(_SOURCES),
     ]
-    seconds = answers.kept(question, lambda: measured(named, sizes, dtype, has_packs=has_packs))
+    seconds = answers.kept(question, lambda: measured(by_name, sizes, dtype, keeps_packs=keeps_packs))
     best = choose(seconds, by_rules.name)
-    prepared = named[best].prepare()
+    prepared = by_name[best].prepare()
     others = ", ".join(f"{name} {1e6 * seconds[name]:.3g}" for name in sorted(seconds, key=seconds.__getitem__))
     prepared.note += f"; measured, us: {others}"
     if best != by_rules.name:
@@ -64,13 +62,19 @@ def choose(seconds: Mapping[str, float], by_rules: str) -> str:
     return best if seconds[best] < _CLEARLY * seconds[by_rules] else by_rules
 
 
-def measured(ways: Mapping[str, Way], sizes: Sequence[int], dtype: str, *, has_packs: bool = True) -> dict[str, float]:
-    """Seconds that each way takes, the median of runs in turn; has_packs: with what is packed made before."""
+def measured(ways: Mapping[str, Way], sizes: Sequence[int], dtype: str, *, keeps_packs: bool) -> dict[str, float]:
+    """Seconds that each way takes, the median of runs in turn; arguments as for `chosen`."""
     random = np.random.default_rng(0)
     arrays = [_aligned(size, dtype) for size in sizes]
     for array in arrays:
         array[...] = random.standard_normal(array.size)
-    runs = {name: _run_of(way.prepare(), arrays, has_packs) for name, way in ways.items()}
+    # Here kernels are compiled, which is told for itself.
+    runs = {name: _run_of(way.prepare(), arrays, keeps_packs=keeps_packs) for name, way in ways.items()}
+    with progress.measuring(f"the fastest of {', '.join(runs)}"):
+        return _medians(runs)
+
+
+def _medians(runs: Mapping[str, Callable[[], None]]) -> dict[str, float]:
     for run in runs.values():
         run()
     found: dict[str, list[float]] = {name: [] for name in runs}
@@ -85,34 +89,36 @@ def measured(ways: Mapping[str, Way], sizes: Sequence[int], dtype: str, *, has_p
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def _run_of(prepared: Prepared, arrays: Sequence[np.ndarray], has_packs: bool) -> Callable[[], None]:
-    """Computes the call on such arrays."""
+def _run_of(prepared: Prepared, arrays: Sequence[np.ndarray], *, keeps_packs: bool) -> Callable[[], None]:
+    """Computes the call on such arrays; keeps_packs: with what it packs made before."""
     native = prepared.native
     assert native is not None
     workspace = [_aligned(prepared.workspace, "uint8")] if prepared.workspace else []
     packs: dict[int, np.ndarray] = {}
-    for pack in prepared.packs if has_packs else ():
+    for pack in prepared.packs if keeps_packs else ():
         packs[pack.word] = _aligned(pack.nbytes, "uint8")
-        _bound(pack.native, [arrays[pack.input], packs[pack.word], _aligned(pack.workspace, "uint8")])()
-    return _bound(native, [*arrays, *workspace], packs)
+        _Bound(pack.native, [arrays[pack.input], packs[pack.word], _aligned(pack.workspace, "uint8")])()
+    return _Bound(native, [*arrays, *workspace], packs)
 
 
-def _bound(
-    native: Native, arguments: Sequence[np.ndarray], packs: Mapping[int, np.ndarray] | None = None
-) -> Callable[[], None]:
-    block = native.block.copy()
-    for word, argument in [*(packs or {}).items(), *zip(native.arguments, arguments, strict=False)]:
-        if word >= 0 and argument.size:
-            block[word] = argument.ctypes.data
-    row = np.array([[native.address, block.ctypes.data, native.parts, 0]], np.int64)
-    kept = (native, block, list(arguments), packs)  # the row has addresses alone
+class _Bound:
+    """A kernel with such arguments, which runs when it is called."""
 
-    def run() -> None:
-        status = pool.run_program(row.ctypes.data, 0, 1) if kept else 0
+    def __init__(
+        self, native: Native, arguments: Sequence[np.ndarray], packs: Mapping[int, np.ndarray] | None = None
+    ) -> None:
+        block = native.block.copy()
+        for word, argument in [*(packs or {}).items(), *zip(native.arguments, arguments, strict=False)]:
+            if word >= 0 and argument.size:
+                block[word] = argument.ctypes.data
+        self._row = np.array([[native.address, block.ctypes.data, native.parts, 0]], np.int64)
+        # The row and the block have addresses alone: what is there lives as long as they do.
+        self._pointed_to = (native, block, list(arguments), packs)
+
+    def __call__(self) -> None:
+        status = pool.run_program(self._row.ctypes.data, 0, 1)
         if status:
             raise RuntimeError(f"a kernel returned {status & 0xFFFF} where it was measured")
-
-    return run
 
 
 def _aligned(size: int, dtype: str) -> np.ndarray:

@@ -21,7 +21,7 @@ class AnyWay:
         self.seed = seed
         self.taken = {}
 
-    def __call__(self, ways, problem, sizes, dtype, *, is_measured):
+    def __call__(self, ways, problem, sizes, dtype, **conditions):
         found = list(ways)
         number = zlib.crc32(repr((self.seed, problem)).encode()) % len(found)
         self.taken[found[number].name] = self.taken.get(found[number].name, 0) + 1

@@ -85,7 +85,14 @@ def prepare(call: Call) -> Prepared:
     if has_strides(call):
         return chwn.prepare(call)
     problem = problem_of(call)
-    prepared = chosen(ways(problem), problem, problem.sizes, problem.dtype, is_measured=is_measured(call))
+    prepared = chosen(
+        ways(problem),
+        problem,
+        problem.sizes,
+        problem.dtype,
+        is_measured=is_measured(call),
+        keeps_packs=call.spec.name != "ConvolutionDataGrad",
+    )
     is_kept_from_winograd = problem.direct_for and _suits_winograd(task_of(problem))
     return winograd.told(prepared, problem.direct_for) if is_kept_from_winograd else prepared
 

@@ -20,6 +20,14 @@ class Way(NamedTuple):
     prepare: Callable[[], Prepared]
 
 
+def named(ways: Iterable[Way]) -> dict[str, Way]:
+    """The ways by their names: the first one of a name stands for it."""
+    found: dict[str, Way] = {}
+    for way in ways:
+        found.setdefault(way.name, way)
+    return found
+
+
 def is_measured(call: Call) -> bool:
     """Whether the fastest way of a call is looked for: where that is set, and equal bits are not asked for."""
     return os.environ.get("ATLED_CPU_TUNE", "").strip() == "search" and not call.deterministic
@@ -32,15 +40,15 @@ def chosen(
     dtype: str,
     *,
     is_measured: bool,
-    has_packs: bool = True,
+    keeps_packs: bool,
 ) -> Prepared:
     """The first way that pays, or the fastest one.
 
     problem: all that ways and times depend on, besides the processor.  sizes: elements of the arrays, in the order of
-    the call's arguments; those of `dtype`.  is_measured: whether the fastest is wanted.  has_packs: whether ways are
-    measured with what they pack made before, as plans keep it of weights.
+    the call's arguments; those of `dtype`.  is_measured: whether the fastest is wanted.  keeps_packs: whether plans are
+    likely to keep packed weights from run to run.
     """
     if is_measured:
         fastest: Callable[..., Prepared] = imported("tuning").fastest
-        return fastest(tuple(ways), problem, sizes, dtype, has_packs=has_packs)
+        return fastest(tuple(ways), problem, sizes, dtype, keeps_packs=keeps_packs)
     return next(way.prepare() for way in ways if way.pays)
