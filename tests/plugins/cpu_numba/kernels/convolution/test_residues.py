@@ -5,6 +5,9 @@ import pytest
 
 from atled.plugin import op_spec
 from atled_cpu_numba.kernels.convolution import choice as convolution
+from atled_cpu_numba.kernels.convolution.problem import Problem
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.leading_axes import Axis
 
 GEOMETRIES = [
     # images, source, pad, dilation
@@ -61,3 +64,14 @@ def test_shares_of_any_residues_give_the_same_bits(run, parts, images, source, p
     for count, y in zip((1, parts), results, strict=True):
         assert run(convolution, "Convolution", [x, weight, bias], [y], parts=count, **given) == 0
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.skipif(not host_lanes().has_short_tiles, reason="elsewhere direct sums have no panels")
+@pytest.mark.parametrize(("maps", "way"), [(32, "window panels"), (256, "residues")])
+@pytest.mark.parametrize("images", [1, 8])
+@pytest.mark.parametrize("forward", [True, False])
+def test_few_channels_leave_residues_that_tiles_reach_far_beyond(forward, images, maps, way):
+    axes = (Axis(32, 32, 3, 12, 1, 12),) * 2
+    ways = list(convolution.ways(Problem(forward, images, 1, maps, maps, axes, (), "", "float32")))
+    assert "residues" in {each.name for each in ways}
+    assert next(each.name for each in ways if each.pays) == way

@@ -63,6 +63,10 @@ _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
 _FEW_STRIDED_TERMS_AVX2 = 32
 _FEW_ROWS = 12  # maps that two tiles compute
 _LEAST_STRIDED_VECTORS = 2  # in a row of windows with a stride; of shorter ones sorting columns takes longer
+# Channels, and maps, whose products take as long as transforming a tile and moving it. On Zen 3, tiles with .56 of the
+# products of direct sums took 1.1 to 1.29 of their time with 32 channels and maps, of eight images 1.16 with 64, .88 to
+# 1.14 with 128; of one image 1.0 to 1.1 with 64, but .97 within a network. With 256 they took .74 to .89.
+_TRANSFORMED_TERMS, _TRANSFORMED_TERMS_OF_ONE = 13, 5
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
 
@@ -217,7 +221,8 @@ def _winograd_ways(task: Task, whole: Problem) -> Iterator[Way]:
         return
     if _in_residues(task):
         suits = partial(_in_residues, task)
-        yield Way("residues", True, lambda: residues.prepare(task, whole, _prepare_planar, suits))
+        pays = _residues_pay(task)
+        yield Way("residues", pays, lambda: residues.prepare(task, whole, _prepare_planar, suits))
     along_lines = _along_lines(task)
     if along_lines is not None and winograd_lines.can(along_lines):
         pays = winograd_lines.suits(along_lines)
@@ -297,18 +302,39 @@ def _suits_winograd(task: Task) -> bool:
     along_lines, tiled = _along_lines(task), _in_tiles(task)
     return (
         (tiled is not None and winograd.suits(tiled, is_cut=task.groups > 1))
-        or _in_residues(task)
+        or (_in_residues(task) and _residues_pay(task))
         or (along_lines is not None and winograd_lines.suits(along_lines))
     )
 
 
 def _in_residues(task: Task, images: int | None = None) -> bool:
     """Whether the task is dilated, and Winograd's without dilation; images: of one residue each, not all of them."""
+    tiled = _residue_in_tiles(task)
+    if tiled is None or not winograd.has_few_products(tiled, _residue_positions(task)):
+        return False
+    return winograd.suits(tiled if images is None else tiled._replace(images=images))
+
+
+def _residues_pay(task: Task) -> bool:
+    """Whether it pays, too, where short sums make transformations long: AVX2 has other ways that are nearly as fast."""
+    tiled = _residue_in_tiles(task)
+    assert tiled is not None
+    if not host_lanes().has_short_tiles:
+        return True
+    terms = _TRANSFORMED_TERMS_OF_ONE if task.images == 1 else _TRANSFORMED_TERMS
+    transformed = terms * (1 / task.channels + 1 / task.maps)
+    return winograd.has_few_products(tiled, _residue_positions(task) / (1 + transformed))
+
+
+def _residue_in_tiles(task: Task) -> winograd.Problem | None:
+    """The images of all residues as Winograd's, if the task is dilated and its kernel one of those."""
     inner = residues.inner_task(task) if task.dilation != (1, 1) else None
-    tiled = None if inner is None else _in_tiles(inner if images is None else inner._replace(images=images))
-    # The last residues may have fewer results than the first one.
-    positions = math.prod(task.result) / math.prod(task.dilation)
-    return tiled is not None and winograd.suits(tiled) and winograd.has_few_products(tiled, positions)
+    return None if inner is None else _in_tiles(inner)
+
+
+def _residue_positions(task: Task) -> float:
+    """Results of an image of one residue, the mean: the last ones may have fewer than the first."""
+    return math.prod(task.result) / math.prod(task.dilation)
 
 
 def _filter_ways(task: Task, whole: Problem) -> Iterator[Way]:
