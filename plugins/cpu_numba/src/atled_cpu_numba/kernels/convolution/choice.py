@@ -21,7 +21,8 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.shared.geometry import Pair, Result, gradient_windows, windows
+from atled_cpu_numba.kernels.depthwise.plane_tasks import forward_pad, in_planes
+from atled_cpu_numba.kernels.shared.geometry import Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
 from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
@@ -133,7 +134,7 @@ def _in_volumes(task: Task, whole: Problem) -> volumes.Problem | None:
         task.maps,
         task.result,
         task.kernel,
-        _forward_pad(task),
+        forward_pad(task),
         task.stride,
         task.dilation,
         turned=not task.forward,
@@ -170,14 +171,12 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
         yield from _adjoint_ways(task, problem, in_rows=in_rows)
     if rows.can(lanes):
         yield Way("rows", in_rows, lambda: rows.prepare(lanes, problem.weight_size, problem.biases))
+    in_map_lanes = map_lanes.can(lanes) and _tiles_fill_badly(task) and map_lanes.suits(lanes)
     in_phases, in_strided_rows, is_long = _strided_rows(task, problem)
     if in_phases is not None:
-        yield Way("strided rows", in_strided_rows and is_long, in_phases)
+        yield Way("strided rows", in_strided_rows and (is_long or not in_map_lanes), in_phases)
     if map_lanes.can(lanes):
-        pays = _tiles_fill_badly(task) and map_lanes.suits(lanes)
-        yield Way("map lanes", pays, lambda: map_lanes.prepare(lanes, problem.weight_size, problem.biases))
-    if in_phases is not None:
-        yield Way("strided rows", in_strided_rows, in_phases)
+        yield Way("map lanes", in_map_lanes, lambda: map_lanes.prepare(lanes, problem.weight_size, problem.biases))
     if short and not task.is_pointwise:
         pays = window_panels.suits_small(task)
         yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
@@ -238,24 +237,21 @@ def _winograd_ways(task: Task, whole: Problem) -> Iterator[Way]:
 
 def _square_ways(task: Task, whole: Problem) -> Iterator[Way]:
     """Those of depthwise convolutions with kernels of 3 x 3, if it is one."""
-    pad = _forward_pad(task)
+    pad = forward_pad(task)
     if min(pad) < 0 or not (task.maps == 1 or (task.forward and task.channels == 1)):
         return
+    yield from _plane_ways(task, whole)
     terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
-    sizes, turned = (task.images, task.source, task.groups * task.maps), not task.forward
-    if terms == 1:
-        near = planes.Problem(*sizes, per_plane, task.result, pad, 1, turned=turned, dtype=task.dtype)
-        if planes.can(near):
-            yield Way("planes", planes.suits(near), lambda: planes.prepare(near, whole.biases))
-    filtered = squares.Problem(*sizes, task.result, pad, terms, per_plane, turned=turned, dtype=task.dtype)
+    sizes = task.images, task.source, task.groups * task.maps, task.result
+    filtered = squares.Problem(*sizes, pad, terms, per_plane, turned=not task.forward, dtype=task.dtype)
     yield Way("squares", True, lambda: squares.prepare(filtered, whole.biases))
 
 
-def _forward_pad(task: Task) -> Pair:
-    """The padding of a convolution with stride 1; the adjoint is one, too, with the kernel turned around."""
-    if task.forward:
-        return task.pad
-    return task.kernel[0] - 1 - task.pad[0], task.kernel[1] - 1 - task.pad[1]
+def _plane_ways(task: Task, whole: Problem) -> Iterator[Way]:
+    """Filters of planes that stay in the caches, if it is that."""
+    near = in_planes(task)
+    if near is not None:
+        yield Way("planes", planes.suits(near), lambda: planes.prepare(near, whole.biases))
 
 
 def _in_tiles(task: Task) -> winograd.Problem | None:
@@ -264,7 +260,7 @@ def _in_tiles(task: Task) -> winograd.Problem | None:
         return None
     return winograd.Problem(
         *(task.images, task.channels, task.maps, task.source, task.result),
-        _forward_pad(task),
+        forward_pad(task),
         *task.weight_strides,
         turned=not task.forward,
         dtype=task.dtype,
@@ -281,7 +277,6 @@ def _along_lines(task: Task) -> winograd_lines.Problem | None:
         return None
     # Along the height, an image is one line, in which the taps are whole rows apart.
     rows, scale = (task.source[0], 1) if axis == 1 else (1, task.source[1])
-    reach, pad = 2 * task.dilation[axis], task.pad[axis]
     return winograd_lines.Problem(
         task.images,
         task.channels,
@@ -289,7 +284,7 @@ def _along_lines(task: Task) -> winograd_lines.Problem | None:
         rows,
         task.source[axis] * scale,
         task.result[axis] * scale,
-        (pad if task.forward else reach - pad) * scale,
+        forward_pad(task)[axis] * scale,
         task.dilation[axis] * scale,
         *task.weight_strides,
         turned=not task.forward,
@@ -346,17 +341,12 @@ def _filter_ways(task: Task, whole: Problem) -> Iterator[Way]:
             yield Way("strided filters", True, lambda: strided.prepare(phases, whole.biases))
     if task.channels > 1:
         return
-    pad = task.pad
-    if not task.forward:
-        if task.maps > 1 or task.stride != (1, 1):
-            return
-        reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
-        pad = reach[0] - pad[0], reach[1] - pad[1]
+    if not task.forward and (task.maps > 1 or task.stride != (1, 1)):
+        return
+    pad = forward_pad(task)
     of_planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
     if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
-        near = planes.Problem(*of_planes, pad, 2, turned=False, dtype=task.dtype)
-        if planes.can(near):
-            yield Way("planes", planes.suits(near), lambda: planes.prepare(near, whole.biases))
+        yield from _plane_ways(task, whole)
         halved = halving.Problem(*of_planes, pad, task.dtype)
         yield Way("halving", True, lambda: halving.prepare(halved, whole.biases))
     geometry = task.kernel, pad, task.stride, task.dilation

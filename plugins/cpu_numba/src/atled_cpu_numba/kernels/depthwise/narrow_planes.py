@@ -5,6 +5,7 @@ from __future__ import annotations
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import planes
+from atled_cpu_numba.kernels.depthwise.plane_tasks import in_planes
 from atled_cpu_numba.kernels.shared.launch import has_strides, narrow_dtypes
 
 _NAMES = ("Convolution", "DepthwiseConvolution", "ConvolutionDataGrad")
@@ -18,13 +19,5 @@ def prepare(call: Call) -> Prepared | None:
     if len(names) > 1 or not names <= {*narrow_dtypes()}:
         return None
     problem = problem_of(call)
-    task = task_of(problem)
-    pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
-    is_filter = task.groups > 1 and task.channels == 1 and (task.forward or task.maps == 1)
-    is_taken = task.kernel == (3, 3) and task.dilation == (1, 1) and task.stride in ((1, 1), (2, 2))
-    if len(problem.axes) > 2 or not is_filter or not is_taken or (task.stride != (1, 1) and not task.forward):
-        return None
-    count, turned = task.groups * task.maps, not task.forward
-    sizes = task.images, task.source, count, task.maps, task.result
-    found = planes.Problem(*sizes, pad, task.stride[0], turned=turned, dtype=task.dtype)
-    return planes.prepare(found, problem.biases) if planes.suits(found) else None
+    found = in_planes(task_of(problem)) if len(problem.axes) <= 2 else None
+    return planes.prepare(found, problem.biases) if found is not None and planes.suits(found) else None

@@ -1,0 +1,43 @@
+"""Which convolutions and adjoints are filters of single planes by kernels of 3 x 3, see `planes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atled_cpu_numba.kernels.convolution.problem import Task
+from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from atled_cpu_numba.kernels.depthwise import planes
+else:
+    (planes,) = on_demand("kernels.depthwise", "planes")
+
+
+def forward_pad(task: Task) -> Pair:
+    """The padding of a convolution; the adjoint of one with stride 1 is one, too, with the kernel turned around."""
+    if task.forward:
+        return task.pad
+    reach_h, reach_w = ((k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True))
+    return reach_h - task.pad[0], reach_w - task.pad[1]
+
+
+def in_planes(task: Task) -> planes.Problem | None:
+    """The task as such filters, if it is that and they compute it."""
+    is_filter = task.groups > 1 and task.channels == 1 and (task.forward or task.maps == 1)
+    has_kernel = (task.kernel, task.dilation) == ((3, 3), (1, 1))
+    has_steps = task.stride == (1, 1) or (task.forward and task.stride == (2, 2))
+    if not (is_filter and has_kernel and has_steps):
+        return None
+    found = planes.Problem(
+        task.images,
+        task.source,
+        task.groups * task.maps,
+        task.maps,
+        task.result,
+        forward_pad(task),
+        task.stride[0],
+        turned=not task.forward,
+        dtype=task.dtype,
+    )
+    return found if planes.can(found) else None
