@@ -10,6 +10,7 @@ import atled.functions as F
 from atled_contexts import Context
 from atled_cpu_numba import tuning
 from atled_cpu_numba.kernels.products import matmul
+from atled_cpu_numba.kernels.shared.ways import named
 
 # Of the sum of the terms' sizes, whatever their order.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-14}
@@ -63,7 +64,7 @@ def test_ways_are_measured_on_views(make_call, transposed):
     a = wide.T[:50, :40] if transposed else wide[:50, :40]
     call = make_call("Affine", [a, np.empty((40, 30), "f"), None], [wide[:50, 60:]], base_axis=1)
     task = matmul.task_of(call)
-    times = tuning.measured({way.name: way for way in matmul.ways(task)}, matmul.sizes_of(call), "float32")
+    times = tuning.measured(named(matmul.ways(task)), matmul.sizes_of(call), "float32", keeps_packs=False)
     assert len(times) >= 4
     assert all(seconds > 0 for seconds in times.values())
 
