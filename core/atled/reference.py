@@ -94,7 +94,7 @@ def _plain_run(call: Call) -> Callable[..., None]:
 
 def _passes_through(call: Call) -> bool:
     """Whether the op only moves elements, whatever their dtype."""
-    return all(item.kind == "keep" for item in call.spec.inputs)
+    return call.spec.moves or all(item.kind == "keep" for item in call.spec.inputs)
 
 
 def prepare_reference(call: Call) -> Prepared:

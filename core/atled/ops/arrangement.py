@@ -92,6 +92,7 @@ class Flip(OpSpec):
     function = "flip"
     category = "array"
     inputs = (Input("x"),)
+    moves = True
     integers = "exact"
     attributes = (Attribute("axes", "axes", None),)
 
@@ -272,6 +273,7 @@ class Pad(OpSpec):
     function = "pad"
     category = "array"
     inputs = (Input("x"),)
+    moves = True
     integers = "exact"
     attributes = (
         Attribute("pad_width", "ints", None),
@@ -308,7 +310,8 @@ class Pad(OpSpec):
             return x.copy()
         if mode == "reflect":
             return np.pad(x, _pairs(pad_width), mode="reflect")
-        return np.pad(x, _pairs(pad_width), constant_values=constant_value)
+        with np.errstate(over="ignore"):  # a large number is infinity in a narrow dtype
+            return np.pad(x, _pairs(pad_width), constant_values=constant_value)
 
     def gradient(
         self, g: GradientCall, x: IRValue, *, pad_width: tuple[int, ...], mode: str, **_: Any
@@ -424,6 +427,7 @@ class MatrixDiagPart(OpSpec):
     function = "matrix_diag_part"
     category = "math"
     inputs = (Input("x"),)
+    moves = True
     integers = "exact"
 
     def infer(self, x: ArrayDesc) -> ArrayDesc:

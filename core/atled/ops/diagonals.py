@@ -38,6 +38,7 @@ class Diagonal(OpSpec):
     category = "math"
     integers = "exact"
     inputs = (Input("x"),)
+    moves = True
     attributes = (Attribute("offset", "int", 0),)
 
     def infer(self, x: ArrayDesc, *, offset: int) -> ArrayDesc:
@@ -85,6 +86,7 @@ class DiagonalMatrix(OpSpec):
     category = "math"
     integers = "exact"
     inputs = (Input("x"),)
+    moves = True
     attributes = (
         Attribute("rows", "int", None),
         Attribute("columns", "int", None),

@@ -415,6 +415,7 @@ class Unpooling(Channelled):
     function = "unpooling"
     category = "layer"
     inputs = (Input("x"),)
+    moves = True
     attributes = (Attribute("kernel", "ints"), CHANNEL_LAST)
     channelled = ("x", "y")
     spatial = "kernel"

@@ -207,6 +207,7 @@ class OpSpec:
             are not read, and recompute them if they are.
         views: True if the output shares the memory of the first input (reshape).
         copies: True if the output is the input, element by element, broadcast to the output's shape.
+        moves: True if the reference only moves elements and fills in others, so that it need not compute in float32.
         random: True if it draws from a random state; its last input then has kind "random_state".
         no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
         inplace: output index -> input index, where output and input are the same array (solver updates).
@@ -244,6 +245,7 @@ class OpSpec:
     recomputable: bool = False
     views: bool = False
     copies: bool = False
+    moves: bool = False
     random: bool = False
     no_gradient: str = ""
     inplace: Mapping[int, int] = {}
