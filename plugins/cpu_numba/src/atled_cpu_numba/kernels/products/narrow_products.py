@@ -15,7 +15,7 @@ from typing import Any
 from atled.plugin import Call, NamedTuple, Pack, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.products.matmul import product_of
-from atled_cpu_numba.kernels.products.matmul_plan import round_up
+from atled_cpu_numba.kernels.products.matmul_plan import is_avx2, round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
@@ -34,7 +34,8 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _LONGEST_SUMS = 1024  # a panel is to stay in the cache for all rows of A, as in float32
-_A_ELEMENTS = 1 << 18  # widened at once, about: they stay in the level-2 cache
+# Of A, widened at once, about: they stay in the level-2 cache, which is half as large where vectors are those of AVX2.
+_A_ELEMENTS, _AVX2_A_ELEMENTS = 1 << 18, 1 << 17
 _ROW_SLACK = 16  # behind each row of A: rows a power of two apart evict each other from the cache
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 
@@ -265,7 +266,7 @@ def _launch(p: _Product, dtype: str) -> Prepared:
     lanes = lanes_of("float32")
     panels = p.images * (p.n // lanes.columns) + -(-p.images * (p.n % lanes.columns) // lanes.columns)
     # Even pieces: each of them widens all panels.
-    pieces = max(1, round(p.m * p.k / _A_ELEMENTS))
+    pieces = max(1, round(p.m * p.k / (_AVX2_A_ELEMENTS if is_avx2("float32") else _A_ELEMENTS)))
     rows = round_up(-(-p.m // pieces), lanes.rows)
     units = panels * -(-p.m // rows)
     starts = lanes.columns * rows if p.is_convolution else p.n + lanes.columns
