@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
@@ -37,24 +38,12 @@ class Backward:
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.shared.narrow_pieces import pieces_of
-    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.normalization.scaled_rows import make_propagate_row
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import plain_and_mixed
 
-    pieces = pieces_of(dtype)
-    real, sum_up = Real(pieces.real), plain_and_mixed(pieces.real)
-    number, floats, size, item = real.kind, real.pointer, real.size, pieces.item
-    read, target, write = pieces.read, pieces.target, pieces.write
-
-    @piece
-    def propagate(x_at, gy_at, gx_at, length, middle, a, b, c):
-        x, gy, gx = floats(x_at), floats(gy_at), floats(gx_at)
-        if gy_at == gx_at:  # one pointer for both, or the loop would not run in vectors
-            for j in range(length):
-                gx[j] = gx[j] * a + ((x[j] - middle) * b + c)
-        else:
-            for j in range(length):
-                gx[j] = gy[j] * a + ((x[j] - middle) * b + c)
+    real, item, sum_up = Real(real_of(dtype)), item_bytes(dtype), plain_and_mixed(dtype)
+    number, floats, size, propagate_row = real.kind, real.pointer, real.size, make_propagate_row(dtype)
 
     @kernel
     def normalize_grad_rows(block, part, parts):
@@ -66,9 +55,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         count = float(outer * inner)
         own = w[Backward.workspace] + part * w[Backward.share_bytes]
         totals, products = floats64(own), floats64(own + 8 * step)
-        a, b, c = floats(own + 16 * step), floats(own + 24 * step), floats(own + 32 * step)
-        buffer = own + 64 * step
-        x_buffer = buffer + size * STRETCH
+        a_at, b_at, c_at = own + 16 * step, own + 24 * step, own + 32 * step
+        a, b, c = floats(a_at), floats(b_at), floats(c_at)
         lines = max(1, STRETCH // inner)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -86,11 +74,10 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     elements = (end - begin) * inner  # longer than a stretch for one channel alone
                     for start in range(0, elements, STRETCH):
                         some = min(STRETCH, elements - start)
-                        x = read(w[Backward.x] + item * (row + start), some, x_buffer)
-                        gy = read(w[Backward.gy] + item * (row + start), some, buffer)
+                        x, gy = w[Backward.x] + item * (row + start), w[Backward.gy] + item * (row + start)
                         length = min(inner, some)
                         for i in range(begin, end):
-                            at = size * (i - begin) * inner
+                            at = item * (i - begin) * inner
                             plain, mixed = sum_up(gy + at, x + at, length, mean[first + i])
                             totals[i] += plain
                             products[i] += mixed
@@ -108,17 +95,11 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 for begin in range(0, taken, lines):
                     row = (n * channels + first + begin) * inner
                     end = min(taken, begin + lines)
-                    elements = (end - begin) * inner
-                    for start in range(0, elements, STRETCH):
-                        some = min(STRETCH, elements - start)
-                        x = read(w[Backward.x] + item * (row + start), some, x_buffer)
-                        gy = read(w[Backward.gy] + item * (row + start), some, buffer)
-                        gx = target(w[Backward.gx] + item * (row + start), buffer)
-                        length = min(inner, some)
-                        for i in range(begin, end):
-                            at = size * (i - begin) * inner
-                            propagate(x + at, gy + at, gx + at, length, mean[first + i], a[i], b[i], c[i])
-                        write(buffer, w[Backward.gx] + item * (row + start), some)
+                    for i in range(begin, end):
+                        at, far = item * (row + (i - begin) * inner), size * i
+                        x, gy, gx = w[Backward.x] + at, w[Backward.gy] + at, w[Backward.gx] + at
+                        middle_at = w[Backward.mean] + size * (first + i)
+                        propagate_row((x, gy, gx, middle_at, a_at + far, b_at + far, c_at + far, inner))
         return 0
 
     return normalize_grad_rows

@@ -11,9 +11,8 @@ import math
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.normalization import backward, forward
 from atled_cpu_numba.kernels.normalization.backward import Backward
-from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH, Forward
+from atled_cpu_numba.kernels.normalization.forward import COLUMNS, Forward
 from atled_cpu_numba.kernels.shared.launch import (
-    NARROW,
     REALS,
     has_empty,
     launch,
@@ -24,7 +23,6 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, words_of
 
 _RUN_BYTES = 1 << 17  # of neighbouring channels taken together: memory is read ahead only where it goes on and on
-_STRETCH_BYTES = 4 * STRETCH  # of narrow floats, widened
 _ROW = 24  # from this inner size on, a channel is gone through row by row
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
@@ -84,12 +82,11 @@ def prepare(call: Call) -> Prepared:
     axis = call.attributes["axes"][0] % x.ndim
     outer, channels, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
     by_rows = inner >= _ROW
-    is_narrow = x.dtype.name in NARROW
     work_us = x.size / _ELEMENTS_PER_US
     if by_rows:
         parts = share_count(work_us, channels)
         step = min(-(-_RUN_BYTES // (x.dtype.itemsize * inner)), max(1, channels // parts))
-        share_bytes = 64 * step + (2 * _STRETCH_BYTES if is_narrow else 0)
+        share_bytes = 64 * step
     else:
         step = max(1, COLUMNS // inner)
         share_bytes = 16 * COLUMNS + 4 * x.dtype.itemsize * COLUMNS

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
@@ -44,28 +45,26 @@ class Forward:
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.shared.narrow_pieces import pieces_of
+    from atled_cpu_numba.kernels.normalization.scaled_rows import make_scale_row
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import moments, plain_sum
 
-    pieces = pieces_of(dtype)
-    real, sum_up, sum_moments = Real(pieces.real), plain_sum(pieces.real), moments(pieces.real)
-    number, floats, size, item = real.kind, real.pointer, real.size, pieces.item
-    read, target, write, is_buffered = pieces.read, pieces.target, pieces.write, pieces.is_buffered
+    real, item, sum_up, sum_moments = Real(real_of(dtype)), item_bytes(dtype), plain_sum(dtype), moments(dtype)
+    number, floats, size, scale_row = real.kind, real.pointer, real.size, make_scale_row(dtype)
 
     @kernel
     def normalize_rows(block, part, parts):
         w = words(block)
         outer, channels, inner = w[Forward.outer], w[Forward.channels], w[Forward.inner]
         batch_stat, step = w[Forward.batch_stat], w[Forward.unit_channels]
-        beta, gamma = floats(w[Forward.beta]), floats(w[Forward.gamma])
+        gamma = floats(w[Forward.gamma])
         mean, variance = floats(w[Forward.mean]), floats(w[Forward.variance])
         batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
         decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
         count = float(outer * inner)
         own = w[Forward.workspace] + part * w[Forward.share_bytes]
         shifts, totals, squares = floats64(own), floats64(own + 8 * step), floats64(own + 16 * step)
-        arounds, scales, buffer = floats(own + 24 * step), floats(own + 32 * step), own + 64 * step
+        arounds, scales = floats(own + 24 * step), floats(own + 32 * step)
         lines = max(1, STRETCH // inner)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -74,8 +73,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             if batch_stat != 0:
                 for i in range(taken):
                     length = min(STRETCH, inner)
-                    x = read(w[Forward.x] + item * (first + i) * inner, length, buffer)
-                    arounds[i] = number(sum_up(x, length) / number(length))
+                    arounds[i] = number(sum_up(w[Forward.x] + item * (first + i) * inner, length) / number(length))
                     shifts[i] = float(arounds[i])
                     totals[i] = 0.0
                     squares[i] = 0.0
@@ -86,11 +84,11 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                         elements = (end - begin) * inner  # longer than a stretch for one channel alone
                         for start in range(0, elements, STRETCH):
                             some = min(STRETCH, elements - start)
-                            x = read(w[Forward.x] + item * (row + start), some, buffer)
+                            x = w[Forward.x] + item * (row + start)
                             length = min(inner, some)
                             for i in range(begin, end):
                                 around = arounds[i]
-                                rest, square = sum_moments(x + size * (i - begin) * inner, length, around)
+                                rest, square = sum_moments(x + item * (i - begin) * inner, length, around)
                                 offset = float(around) - shifts[i]
                                 totals[i] += length * offset + rest
                                 squares[i] += square + offset * (2.0 * rest + length * offset)
@@ -113,23 +111,11 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 for begin in range(0, taken, lines):
                     row = (n * channels + first + begin) * inner
                     end = min(taken, begin + lines)
-                    elements = (end - begin) * inner
-                    for start in range(0, elements, STRETCH):
-                        some = min(STRETCH, elements - start)
-                        x_at = read(w[Forward.x] + item * (row + start), some, buffer)
-                        y_at = target(w[Forward.y] + item * (row + start), buffer)
-                        length = min(inner, some)
-                        for i in range(begin, end):
-                            at = size * (i - begin) * inner
-                            x, y = floats(x_at + at), floats(y_at + at)
-                            subtrahend, scale, addend = arounds[i], scales[i], beta[first + i]
-                            if is_buffered:  # one pointer for both, or the loop would not run in vectors
-                                for j in range(length):
-                                    y[j] = (y[j] - subtrahend) * scale + addend
-                            else:
-                                for j in range(length):
-                                    y[j] = (x[j] - subtrahend) * scale + addend
-                        write(buffer, w[Forward.y] + item * (row + start), some)
+                    for i in range(begin, end):
+                        at = item * (row + (i - begin) * inner)
+                        middle_at, scale_at = own + 24 * step + size * i, own + 32 * step + size * i
+                        beta_at = w[Forward.beta] + size * (first + i)
+                        scale_row((w[Forward.x] + at, w[Forward.y] + at, middle_at, scale_at, beta_at, inner))
                     if w[Forward.after] != 0:
                         call3(w[Forward.after], w[Forward.after_block], row, row + (end - begin) * inner)
         return 0

@@ -21,6 +21,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from atled.plugin import NamedTuple
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, widened
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.scalars import write_exp
 from atled_cpu_numba.kernels.shared.vectors import Writer
@@ -29,7 +31,7 @@ LANES = 32
 GROUPS = 16  # of which one running sum is made
 
 _INT32 = ir.IntType(32)
-_IR = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
+_IR = {"float32": ir.FloatType(), "float64": ir.DoubleType(), **STORED}
 
 # terms(builder, values, numbers) -> what is to be added up, from one element of each array and the numbers given. All
 # are of one type: numbers, or vectors of some elements.
@@ -39,7 +41,7 @@ Terms = Callable[[Any, list[Any], list[Any]], list[Any]]
 @functools.cache
 def plain_sum(dtype: str) -> Any:
     """numba's function sum(x, count) -> the sum of `count` >= 0 numbers from the address x on."""
-    add_up = _make_sums(dtype, dtype, 1, lambda builder, values, numbers: values)
+    add_up = _make_sums(dtype, real_of(dtype), 1, lambda builder, values, numbers: values)
 
     @inlined
     def sum_up(x, count):
@@ -90,7 +92,7 @@ def moments(dtype: str) -> Any:
         d = builder.fsub(values[0], numbers[0])
         return [d, builder.fmul(d, d, flags=("contract",))]
 
-    add_up = _make_sums(dtype, dtype, 2, terms)
+    add_up = _make_sums(dtype, real_of(dtype), 2, terms)
 
     @inlined
     def sum_up(x, count, middle):
@@ -107,7 +109,7 @@ def plain_and_mixed(dtype: str) -> Any:
         g, x = values
         return [g, builder.fmul(g, builder.fsub(x, numbers[0]), flags=("contract",))]
 
-    add_up = _make_sums(dtype, dtype, 2, terms)
+    add_up = _make_sums(dtype, real_of(dtype), 2, terms)
 
     @inlined
     def sum_up(g, x, count, middle):
@@ -135,7 +137,7 @@ def dot(dtype: str, sum_dtype: str) -> Any:
 def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stores: bool = False) -> Any:
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
-    dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums.
+    dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums: float32 for narrow arrays.
     stores: whether the array at the last address is not read: the terms, of its dtype, are written to it.
     """
     kind = Real(sum_dtype).kind
@@ -181,8 +183,8 @@ class _Sums:
         target: Any,
     ) -> None:
         self._builder, self._w, self._count, self._terms, self._numbers = builder, Writer(builder), sums, terms, numbers
-        self._read, self._summed = _IR[dtype], _IR[sum_dtype]
-        self._alignment = Real(dtype).size
+        self._dtype, self._read, self._summed = dtype, _IR[dtype], _IR[sum_dtype]
+        self._alignment = item_bytes(dtype)
         self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
         self._target = None if target is None else builder.inttoptr(target, self._read.as_pointer())
 
@@ -265,7 +267,9 @@ class _Sums:
 
         for base in self._bases:
             value = builder.load(address_of(base), align=self._alignment, typ=read)
-            values.append(value if read == summed else builder.fpext(value, summed))
+            if self._dtype in STORED:
+                value = widened(self._w, value, self._dtype, width)
+            values.append(value if value.type == summed else builder.fpext(value, summed))
         terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
         if self._target is not None:
             for term in terms:
