@@ -41,6 +41,18 @@ LAYERS = {
         ((8, 64, 28, 28),), lambda F, x: F.max_pooling(x, (2, 2)), lambda f, x: f.max_pool2d(x, 2)
     ),
     "softmax": _Layer(((64, 1000),), lambda F, x: F.softmax(x), lambda f, x: f.softmax(x, dim=1)),
+    "batch normalization": _Layer(
+        ((8, 64, 28, 28), *((1, 64, 1, 1),) * 4),
+        lambda F, x, beta, gamma, mean, variance: F.batch_normalization(x, beta, gamma, mean, variance),
+        lambda f, x, beta, gamma, mean, variance: f.batch_norm(
+            x, mean.flatten(), variance.flatten(), gamma.flatten(), beta.flatten(), training=True
+        ),
+    ),
+    "average pooling 2x2": _Layer(
+        ((8, 64, 28, 28),), lambda F, x: F.average_pooling(x, (2, 2)), lambda f, x: f.avg_pool2d(x, 2)
+    ),
+    "sum of rows": _Layer(((512, 1024),), lambda F, x: F.sum(x, axis=1), lambda f, x: x.sum(1)),
+    "padding": _Layer(((8, 64, 28, 28),), lambda F, x: F.pad(x, (1, 1, 1, 1)), lambda f, x: f.pad(x, (1, 1, 1, 1))),
 }
 
 
