@@ -137,7 +137,7 @@ def dot(dtype: str, sum_dtype: str) -> Any:
 def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stores: bool = False) -> Any:
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
-    dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums: float32 for narrow arrays.
+    dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums; float32 for narrow ones.
     stores: whether the array at the last address is not read: the terms, of its dtype, are written to it.
     """
     kind = Real(sum_dtype).kind
