@@ -22,6 +22,7 @@ from atled.graph.inference.fixed_values import FixedValues
 from atled.graph.inference.on_host import runner_of
 from atled.graph.inference.recorded import Recorded
 from atled.graph.inference.runner import BoundRunner, Runner
+from atled.limits.collection import COLLECTION_PAUSED
 from atled.named_tuple import NamedTuple
 from atled.variable import Variable
 from atled_contexts import is_observed, plugin_generation
@@ -174,7 +175,7 @@ class Inference:
 
     def _planned(self, key: Any) -> _Planned:
         """The plan for some shapes and dtypes; a new one where parameters were replaced by others since."""
-        with PLANNING:
+        with PLANNING, COLLECTION_PAUSED:
             epoch = EPOCH.value
             found = self._recorded.parameters()
             for cell, _ in found:

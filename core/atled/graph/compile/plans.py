@@ -8,6 +8,7 @@ from typing import Any
 
 from atled.graph.compile.plan import Plan
 from atled.limits.caches import register_cache
+from atled.limits.collection import COLLECTION_PAUSED
 from atled_contexts import lock_across_forks
 
 _STEPS_LIMIT = 100_000  # about 10 KB each
@@ -40,7 +41,8 @@ class PlanCache:
         found = self.find(key)
         if found is not None:
             return found
-        made = make()
+        with COLLECTION_PAUSED:
+            made = make()
         with self._lock:
             if key in self._plans:  # another thread was quicker
                 return self._plans[key]

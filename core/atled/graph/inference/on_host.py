@@ -21,6 +21,7 @@ from atled.graph.inference.runner import Arrays, BoundRunner, Runner
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.fixed import FixedLayout, FixedProgram
 from atled.graph.run.packs import Packs, wanted
+from atled.limits.collection import COLLECTION_PAUSED
 from atled.named_tuple import NamedTuple
 
 
@@ -160,7 +161,8 @@ class OnHost(Runner):
                 if list(packed) == list(last.packed):
                     return last
             self._known = None  # what is computed anew is not to be there twice
-            found = self._looked_up()
+            with COLLECTION_PAUSED:
+                found = self._looked_up()
             if self._values.fits():
                 self._known = found
             return found
