@@ -160,6 +160,7 @@ class _Building:
         outside arrays that these are.
     alike: by number of the call, for those whose plan others may have.
     _fixed: such a graph, by which looks and shapes are known; it is never lowered.
+    _pairs: by what they are like, two values of it.
     """
 
     def __init__(
@@ -168,6 +169,7 @@ class _Building:
         self.graph = Graph(recorded.context)
         self.imported: dict[Key, Callable[[FixedGraph], IRValue]] = {}
         self.alike: dict[int, _Alike] = {}
+        self._pairs: dict[Hashable, tuple[IRValue, IRValue] | None] = {}
         self._recorded = recorded
         self._fixed = FixedGraph(recorded, parameters)
         self._are_fixed = fixed_values_of(recorded)
@@ -213,9 +215,14 @@ class _Building:
         self.imported[key] = compute
         return self.graph.external(number, ArrayDesc(fixed.shape, fixed.dtype))
 
-    def _import_pair(self, number: int, names: str, compute: Pair) -> tuple[IRValue, IRValue] | None:
-        """Two values that are computed together; None where they are not."""
-        pair = compute(self._fixed)
+    def _import_pair(
+        self, number: int, names: str, compute: Pair, alike: _Alike | None = None
+    ) -> tuple[IRValue, IRValue] | None:
+        """Two values that are computed together; None where they are not.
+
+        alike: what they look like was found for a pair that is like this one.
+        """
+        pair = compute(self._fixed) if alike is None else self._pair_like(alike, compute)
         if pair is None:
             return None
 
@@ -224,6 +231,13 @@ class _Building:
             for position, value in enumerate(pair)
         )
         return first, second
+
+    def _pair_like(self, alike: _Alike, compute: Pair) -> tuple[IRValue, IRValue] | None:
+        """Two values that look as a pair does; None where there is none."""
+        key = alike.key, tuple(self._fixed.present(leaf).desc for leaf in alike.leaves)
+        if key not in self._pairs:
+            self._pairs[key] = compute(self._fixed)
+        return self._pairs[key]
 
     def _made(self, number: int, call: OneCall) -> Sequence[IRValue]:
         if call.spec.name == "BatchNormalization" and not call.attributes["batch_stat"]:
@@ -289,13 +303,21 @@ class _Building:
             return None
         maker, x = made
         desc = x.desc
-        found = self._import_pair(number, "product", lambda graph: graph.folded(call, maker, desc))
+        alike = self._alike(call, maker, desc)
+        found = self._import_pair(number, "product", lambda graph: graph.folded(call, maker, desc), alike)
         if found is None:
             return None
-        operands = (*maker.operands[1:], *call.operands[1:])
-        leaves = tuple(each for each in operands if isinstance(each, int))
-        if not any(isinstance(each, tuple) for each in operands):
-            calls = [(each.spec.name, tuple(sorted(each.attributes.items())), each.context) for each in (maker, call)]
-            absent = tuple(each is None for each in operands)
-            self.alike[number] = _Alike((desc, absent, *calls), leaves)
+        if alike is not None:
+            self.alike[number] = alike
         return added(self.graph, maker, [x, *found])[0]
+
+    @staticmethod
+    def _alike(call: OneCall, maker: OneCall, x: ArrayDesc) -> _Alike | None:
+        """By what a normalization in a product of x is like that of other parameters; None where these are computed."""
+        operands = (*maker.operands[1:], *call.operands[1:])
+        if any(isinstance(each, tuple) for each in operands):
+            return None
+        leaves = tuple(each for each in operands if isinstance(each, int))
+        calls = [(each.spec.name, tuple(sorted(each.attributes.items())), each.context) for each in (maker, call)]
+        absent = tuple(each is None for each in operands)
+        return _Alike((x, absent, *calls), leaves)
