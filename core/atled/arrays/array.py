@@ -126,12 +126,7 @@ class NdArray(ArrayOperators):
             self.copy_from(value)
             return
         values = _numeric(value, "NdArray.data = ...")
-        try:
-            np.broadcast_shapes(values.shape, self.shape)
-            fits = np.broadcast_shapes(values.shape, self.shape) == self.shape
-        except ValueError:
-            fits = False
-        if not fits:
+        if values.shape != self.shape and not _broadcasts(values.shape, self.shape):
             raise ValueError(
                 four_parts(
                     f"assigning shape {values.shape} to an array of shape {self.shape}",
@@ -293,6 +288,13 @@ def _dtype(given: Any) -> np.dtype:
         asked = f"cast to {given!r}"
         raise TypeError(four_parts(asked, "not a dtype of numbers", "", "use a float, int or bool dtype"))
     return found
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False
 
 
 def _numeric(values: Any, what: str) -> np.ndarray:

@@ -41,6 +41,8 @@ def host_values(param: Variable) -> np.ndarray:
 
 def as_float32(asked: str, values: np.ndarray) -> np.ndarray:
     """Values of a file as float32; refuses those that are too large for it."""
+    if values.dtype == FLOAT32:
+        return values
     with np.errstate(over="ignore"):  # told below
         converted = np.asarray(values, FLOAT32)
     if values.dtype.kind == "f" and not np.array_equal(np.isfinite(values), np.isfinite(converted)):
