@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
+
+from atled_contexts import lock_across_forks
 
 
 class _Pause:
     """No collection while a thread is within; afterwards it is as it was before."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: where Python calls a finalizer in here, that may make a plan.
+        self._lock = lock_across_forks()
         self._within = 0
         self._was_enabled = False
 
@@ -28,13 +30,12 @@ class _Pause:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._within -= 1
+            self._within = max(0, self._within - 1)  # 0 already in a child that was forked within
             if not self._within and self._was_enabled:
                 gc.enable()
 
     def after_fork(self) -> None:
-        """In a child: the thread that forked is the only one left, and it is not within: nobody forks in there."""
-        self._lock = threading.Lock()
+        """In a child: the threads that were within are not there to leave."""
         if self._within:
             self._within = 0
             if self._was_enabled:

@@ -299,7 +299,7 @@ class _Building:
     def _in_product(self, number: int, call: OneCall) -> IRValue | None:
         """The product before a normalization with that in it; None where there is none, or others read its result."""
         made = self._maker(call.operands[0])
-        if made is None:
+        if made is None or made[0].spec.name not in PRODUCTS:
             return None
         maker, x = made
         desc = x.desc
