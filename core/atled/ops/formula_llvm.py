@@ -49,7 +49,7 @@ from atled.ops.formula_llvm_math import (
     float_to_half,
     half_to_float,
 )
-from atled.ops.formula_llvm_powers import POWERS, QUICK_POWERS
+from atled.ops.formula_llvm_powers import POWERS, QUICK_POWERS, is_by_products, power_by_products
 from atled.ops.formula_llvm_tiles import Tiles
 from atled.ops.formula_llvm_whole import WHOLE_TYPES, Whole
 
@@ -195,6 +195,7 @@ class _Writer:
         self.buffers: list[str] = []  # per output, where it is computed in pieces
         self.streamed = False
         self.in_pairs = self.are_pairs()
+        self.exponents = self.exponents_of_rows()
         self.opaque_one = ""  # a factor of 1 that LLVM takes for any number
 
     def write(self, name: str, *, ranges: bool, streamed: bool) -> str:
@@ -397,9 +398,27 @@ class _Writer:
                 self.values[name_node(name)] = self.load(i, pointers[i], "")
         return varying
 
-    def has_quick(self) -> bool:
-        """Whether a function is computed element by element that has a quick form."""
-        return any(node.op in self.quick and not self.is_uniform(node) for node in self.nodes)
+    def has_quick(self, *, but_powers: bool = False) -> bool:
+        """Whether a function is computed element by element that has a quick form.
+
+        but_powers: not counting those whose exponent is one for all elements.
+        """
+        nodes = [node for node in self.nodes if node.op in self.quick and not self.is_uniform(node)]
+        return any(not (but_powers and self.has_one_exponent(node)) for node in nodes)
+
+    def exponents_of_rows(self) -> list[Expr]:
+        """Exponents of powers that are the same for all elements, each once.
+
+        Squares, cubes and their gradients are most of such powers, and their bases often negative or 0, for which a
+        whole form took thirty times a product; so there is a loop for exponents that products will do for.
+        """
+        if "**" not in self.quick:
+            return []
+        nodes = [node for node in self.nodes if not self.is_uniform(node) and self.has_one_exponent(node)]
+        return list(dict.fromkeys(node.args[1] for node in nodes))
+
+    def has_one_exponent(self, node: Apply) -> bool:
+        return node.op == "**" and self.is_uniform(node.args[1])
 
     def write_buffers(self) -> None:
         """Memory of the call for some elements of each output."""
@@ -426,6 +445,15 @@ class _Writer:
             return self.element(operand, self.buffers[operand - first], let(f"sub i64 {index}, %from"))
 
         piece = _Elements("loop", "%from", "%to", pointers, varying, place)
+        if self.exponents:
+            assert isinstance(self.real, Real)
+            small = [is_by_products(self.real, self.real_value(exponent)) for exponent in self.exponents]
+            are_small = functools.reduce(lambda a, b: let(f"and i1 {a}, {b}"), small)
+            code.do(f"br i1 {are_small}, label %by.products, label %by.logarithms")
+            code.label("by.products")
+            found = self.write_elements(piece._replace(loop="products"), quick=True, products=True)
+            code.do(f"br i1 {found}, label %again, label %computed")
+            code.label("by.logarithms")
         found = self.write_elements(piece, quick=True)
         code.do(f"br i1 {found}, label %again, label %computed")
         code.label("again")
@@ -455,10 +483,11 @@ class _Writer:
             result = let(f"and i1 {result}, {let(f'icmp ne ptr {pointers[i]}, {pointers[output]}')}")
         return result
 
-    def write_elements(self, elements: _Elements, *, quick: bool = False) -> str:
+    def write_elements(self, elements: _Elements, *, quick: bool = False, products: bool = False) -> str:
         """Some elements; returns whether they must be computed again, an i1.
 
         quick: compute by the quick forms that there are.
+        products: all exponents of rows are such that products will do.
         """
         if self.in_pairs:
             self.write_pairs(elements)
@@ -466,18 +495,18 @@ class _Writer:
         loop, before = elements.loop, dict(self.values)
         # Of the width of what is compared, or vectors would be repacked.
         flag = f"i{8 * item_bytes(self.layout.compute)}"
-        looks = quick and self.has_quick()
+        looks = quick and self.has_quick(but_powers=products)
         phis = [f"%{loop}.found = phi {flag} [ 0, %{loop}.head ], [ %{loop}.found.next, %{loop} ]"] if looks else []
         index = self.begin_loop(loop, elements.start, *phis)
         self.load_varying(index, elements.pointers, elements.varying)
-        hard = self.compute_all(self.nodes, quick=looks)
+        hard = self.compute_all(self.nodes, quick=looks, products=products)
         self.store_outputs(index, elements)
         if looks:
             is_hard = functools.reduce(lambda a, b: self.code.let(f"or i1 {a}, {b}"), hard)
             self.code.do(
                 f"%{loop}.found.next = or {flag} %{loop}.found, {self.code.let(f'zext i1 {is_hard} to {flag}')}"
             )
-        self.end_loop(loop, elements.stop, self.interleaved(looks))
+        self.end_loop(loop, elements.stop, 2 if products else self.interleaved(looks))
         self.values = before  # values of one loop are none in another
         return self.code.let(f"icmp ne {flag} %{loop}.found.next, 0") if looks else "false"
 
@@ -569,19 +598,36 @@ class _Writer:
         for i, node in varying:
             self.values[node] = self.load(i, self.element(i, pointers[i], index), ", !llvm.access.group !0")
 
-    def compute_all(self, nodes: Sequence[Apply], *, quick: bool = False) -> list[str]:
+    def compute_all(self, nodes: Sequence[Apply], *, quick: bool = False, products: bool = False) -> list[str]:
         """Computes the values of nodes; returns where the quick forms are not right, as i1."""
         quick_forms = self.quick if quick else {}
         hard = []
         for node in nodes:
             if self.is_uniform(node):
                 continue
-            if node.op in quick_forms:
+            if products and self.has_one_exponent(node):
+                assert isinstance(self.real, Real)
+                self.values[node] = power_by_products(self.real, *map(self.real_value, node.args))
+            elif node.op in quick_forms:
                 self.values[node], is_hard = quick_forms[node.op](self.real, *map(self.real_value, node.args))
+                # One exponent alone is none of those for products, or it would not be here.
+                if len(self.exponents) > 1 and self.has_one_exponent(node):
+                    is_hard = self.choose_products(node, is_hard)
                 hard.append(is_hard)
             else:
                 self.values[node] = self.compute(self.real, node, self.real_value, self.functions)
+                if self.exponents and self.has_one_exponent(node):
+                    self.choose_products(node, "false")
         return hard
+
+    def choose_products(self, node: Apply, is_hard: str) -> str:
+        """Gives a power the bits that it has where all exponents are for products; returns what is hard still."""
+        assert isinstance(self.real, Real)
+        x, y = map(self.real_value, node.args)
+        is_small = is_by_products(self.real, y)
+        by_products = power_by_products(self.real, x, y)
+        self.values[node] = self.real.select(is_small, by_products, self.values[node])
+        return self.code.let(f"select i1 {is_small}, i1 false, i1 {is_hard}")
 
     def real_value(self, expr: Expr) -> str:
         if isinstance(expr, Number):

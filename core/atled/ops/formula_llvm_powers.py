@@ -177,6 +177,19 @@ def _rest(r: Real, y: str, log2: tuple[str, str], doublings: str) -> str:
     return r.add(r.mul(rest, r.short_polynomial(rest, kind.exp2)), r.literal(1.0))
 
 
+def is_by_products(r: Real, y: str) -> str:
+    """An i1: whether an exponent is one that `power_by_products` takes, 1, 2 or 3."""
+    results = [r.compare("oeq", y, r.literal(exponent_)) for exponent_ in (1.0, 2.0, 3.0)]
+    return r.code.let(f"or i1 {r.code.let(f'or i1 {results[0]}, {results[1]}')}, {results[2]}")
+
+
+def power_by_products(r: Real, x: str, y: str) -> str:
+    """x ** y for any x and a y of 1, 2 or 3: to 1 ulp."""
+    square = r.mul(x, x)
+    result = r.select(r.compare("oeq", y, r.literal(2.0)), square, r.mul(square, x))
+    return r.select(r.compare("oeq", y, r.literal(1.0)), x, result)
+
+
 def _quick_power(r: Real, x: str, y: str) -> tuple[str, str]:
     """The power, and whether it may be wrong: where x is not positive and normal, or the result not normal."""
     let, kind = r.code.let, _KINDS[r.type]

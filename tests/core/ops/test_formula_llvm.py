@@ -351,6 +351,25 @@ def test_powers_are_the_same_bits_without_fused_instructions():
     assert "llvm.fma." not in text
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0])
+def test_powers_with_one_small_exponent_are_products_whatever_the_base(dtype, exponent):
+    x = np.random.default_rng(0).standard_normal(3000).astype(dtype)
+    x[:8] = 0.0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).tiny / 4, np.finfo(dtype).max, 1
+    results = [np.empty_like(x) for _ in range(3)]
+    program = Program(("x",), ("val", "other"), (("y", "x ** val"), ("z", "abs(x) ** other"), ("w", "sin(x) ** val")))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        expected = {1.0: x, 2.0: x * x, 3.0: x * x * x}[exponent]
+        alone = run(Program(("x",), ("val",), (("y", "x ** val"),)), [x, np.empty_like(x)], [exponent])[0].copy()
+        np.testing.assert_array_equal(alone, expected)
+        for other in (1.7, 2.0):  # beside another power, and a function of which some elements are computed again
+            y, z, w = run(program, [x, *results], [exponent, other])
+            np.testing.assert_array_equal(y, expected)
+            np.testing.assert_array_equal(np.signbit(y[5:]), np.signbit(expected[5:]))
+            np.testing.assert_allclose(z, np.abs(x) ** x.dtype.type(other), rtol=1e-5)
+            np.testing.assert_allclose(w, np.sin(x) ** x.dtype.type(exponent), rtol=1e-4, atol=1e-30)
+
+
 @pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])
 @pytest.mark.parametrize("text", ["floor(x)", "ceil(x)", "trunc(x)", "rint(x)", "round(abs(x)) / 2", "rint(x + 0.25)"])
 def test_float16_is_rounded_to_whole_numbers_as_float32_is(text, half_instructions):
