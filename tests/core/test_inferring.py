@@ -11,6 +11,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
+from atled.function import PythonFunction
 from atled_contexts import Context
 
 CONTEXTS = {
@@ -257,3 +258,19 @@ def test_the_plan_has_no_normalization_left():
     infer = nn.inference(y, x)
     assert "BatchNormalization" in str(nn.explain(infer))
     assert "BatchNormalization" not in str(infer.plan)
+
+
+def test_a_function_in_python_is_refused_with_what_to_write_instead() -> None:
+    class Square(PythonFunction):
+        def min_outputs(self) -> int:
+            return 1
+
+        def setup_impl(self, inputs: list[nn.Variable], outputs: list[nn.Variable]) -> None:
+            outputs[0].reset_shape(inputs[0].shape, True)
+
+        def forward_impl(self, inputs: list[nn.Variable], outputs: list[nn.Variable]) -> None:
+            outputs[0].d = inputs[0].d ** 2
+
+    x = nn.Variable((2, 3))
+    with pytest.raises(ValueError, match=r"Square, a PythonFunction[\s\S]*What to do: compute with forward\(\)"):
+        nn.inference(F.exp(Square()(x)), x)

@@ -109,6 +109,15 @@ class Recorded:
 
 def _refuse_effects(call: OneCall) -> None:
     spec = call.spec
+    if spec.category == "python":
+        raise ValueError(
+            four_parts(
+                f"inference of a graph with {spec.name}, a PythonFunction",
+                "it works on Variables and keeps what it likes in itself, so that threads would meet there",
+                "",
+                "compute with forward(), or write it as an op of your own, by atled.op_spec, which runs anywhere",
+            )
+        )
     if spec.random:
         raise ValueError(
             four_parts(
