@@ -14,7 +14,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.failures import EXPECTING
 from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
-from atled.errors import four_parts, shortened
+from atled.errors import did_you_mean, four_parts, shortened
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
@@ -523,8 +523,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name != "SolverState":
+    if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name != "SolverState":
+        remedy = did_you_mean(name, __all__, f"dir({__name__}) lists all")
+        raise AttributeError(four_parts(f"{__name__}.{name}", "no such solver", "", remedy))
     from atled.files.solver_states import SolverState  # as above
 
     return SolverState

@@ -419,3 +419,14 @@ def test_wrong_arguments_draw_no_random_numbers():
     with pytest.raises(ValueError, match="is 0"):
         PF.affine(variable(2, 3), 0, w_init=NormalInitializer(1.0, rng))
     assert rng.uniform() == np.random.RandomState(0).uniform()
+
+
+def test_a_misspelt_layer_is_told_the_nearest_one():
+    with pytest.raises(AttributeError, match=r"functions\.convolutoin: no such layer[\s\S]*did you mean 'convolution'"):
+        PF.convolutoin  # noqa: B018  # what is asked is whether it is there
+
+
+def test_the_axis_of_channels_may_not_be_an_array_of_a_fraction():
+    with pytest.raises(TypeError, match=r"axes[\s\S]*What to do"):
+        PF.batch_normalization(variable(3, 2, 5), axes=np.array(1.5))
+    assert PF.batch_normalization(variable(3, 2, 5), axes=np.array(1)).shape == (3, 2, 5)

@@ -596,3 +596,8 @@ def test_parameters_that_are_set_again_and_again_are_bound_once(monkeypatch: pyt
         assert_array_equal(w.d, np.array([1, 2]) - 0.5 * step)
         assert solver.get_states()["w"].t == 1
     assert len(bound) == 1
+
+
+def test_a_misspelt_solver_is_told_the_nearest_one() -> None:
+    with pytest.raises(AttributeError, match=r"atled\.solvers\.Adamm: no such solver[\s\S]*did you mean 'Adam'"):
+        S.Adamm  # noqa: B018  # what is asked is whether it is there
