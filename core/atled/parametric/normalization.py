@@ -49,8 +49,8 @@ def batch_normalization(
             is made then.
     """
     layer = Layer("batch_normalization", inp, axes=axes)
-    # An array without axes has __iter__, too, but is one number.
-    channel_axes = tuple(axes) if hasattr(axes, "__iter__") and getattr(axes, "ndim", 1) else (axes,)
+    given: Any = axes  # or one number; an array without axes is one, though it has __iter__
+    channel_axes = tuple(given) if hasattr(given, "__iter__") and getattr(given, "shape", None) != () else (given,)
     if len(channel_axes) != 1:
         raise layer.error(f"axes names {len(channel_axes)} axes", "give exactly one, the channel axis")
     axis = layer.axis("axes", channel_axes[0])
