@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import stored_parameters
-from atled.files import npz
 from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import clear_parameters, get_parameter, get_parameters, parameter_scope
 from stored_parameters import make, state
@@ -220,18 +219,3 @@ def test_saving_that_fails_leaves_the_old_file(path, tmp_path, monkeypatch):
     monkeypatch.undo()
     load_parameters(path)
     assert get_parameter("W").d.tolist() == [1.0] and os.listdir(tmp_path) == ["params.npz"]
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (1, 4, 1, 2)])
-def test_headers_are_read_as_numpy_reads_them(shape):
-    def image(values):
-        file = io.BytesIO()
-        np.lib.format.write_array(file, values)
-        return file.getvalue()
-
-    plain = image(np.zeros(shape, np.float32))
-    assert npz._plain_header(plain) == npz._header(plain)
-    for other in (np.zeros(shape), np.zeros(shape, ">f4"), np.zeros((2, 3), np.float32, order="F")):
-        assert npz._plain_header(image(other)) is None
-    assert npz._plain_header(plain.replace(b"NUMPY\x01", b"NUMPY\x02")) is None
-    assert npz._plain_header(b"\x93NUMPY\x01\x00\x20\x00" + plain[10:]) is None
