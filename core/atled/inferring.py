@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +17,7 @@ from atled.graph.compile.plans import PLANNING
 from atled.graph.inference.by_samples import loops_in_words
 from atled.graph.inference.compiling import compile_inference
 from atled.graph.inference.fixed_values import FixedValues
+from atled.graph.inference.kept_plans import KeptPlans
 from atled.graph.inference.on_host import runner_of
 from atled.graph.inference.recorded import Recorded
 from atled.graph.inference.runner import BoundRunner, Runner
@@ -28,8 +27,6 @@ from atled.variable import Variable
 from atled_contexts import is_observed, plugin_generation
 
 __all__ = ["Inference", "inference"]
-
-_PLANS_LIMIT = 16
 
 
 def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequence[Variable]) -> Inference:
@@ -72,11 +69,21 @@ class _Planned(NamedTuple):
     runner: Runner
     observed: Runner
 
+    @property
+    def step_count(self) -> int:
+        """See kept_plans.Planned."""
+        return len(self.runner.plan.steps)
+
+    def let_go(self) -> None:
+        """See kept_plans.Planned."""
+        self.runner.let_go()
+        self.observed.let_go()
+
 
 class Inference:
     """Outputs of a graph as a function of arrays, made by `inference`; call it with one array per input.
 
-    Plans are made per shapes and dtypes of the inputs; the sixteen that were used last are kept.
+    Plans are made per shapes and dtypes of the inputs and kept, up to 20 000 steps of those that were used last.
     """
 
     def __init__(self, outputs: Variable | Sequence[Variable], inputs: Variable | Sequence[Variable]) -> None:
@@ -89,10 +96,9 @@ class Inference:
         if unread is not None:
             raise _refused(f"inputs[{unread}] is read by no output", "leave it out, or give the outputs that read it")
         self._descs = [self._recorded.input_desc(number) for number in range(len(leaves))]
-        self._plans: OrderedDict[object, _Planned] = OrderedDict()
+        self._plans: KeptPlans[_Planned] = KeptPlans()
         self._values = FixedValues(())
         self._last: object = None
-        self._lock = threading.Lock()
 
     @property
     def plan(self) -> Plan:
@@ -128,7 +134,9 @@ class Inference:
         planned = self._plans.get(key)
         if planned is None or planned.epoch != EPOCH.value:
             planned = self._planned(key)
-        self._last = key
+        if key != self._last:
+            self._plans.note_use(key)
+            self._last = key
         outputs = (planned.observed if is_observed() else planned.runner).run(given)
         return outputs[0] if self._is_single else outputs
 
@@ -186,11 +194,7 @@ class Inference:
                 planned = self._made(key, epoch, like, found)
             else:
                 planned = planned._replace(epoch=epoch)
-            with self._lock:
-                self._plans[key] = planned
-                self._plans.move_to_end(key)
-                while len(self._plans) > _PLANS_LIMIT:
-                    self._plans.popitem(last=False)
+            self._plans.keep(key, planned)
             return planned
 
     def _made(self, key: Any, epoch: int, like: object, found: Sequence[tuple[ArrayCell, tuple[int, ...]]]) -> _Planned:
@@ -207,7 +211,7 @@ class Inference:
             raise self._unfit(descs, error) from error
         if tuple(map(id, self._values.parameters)) != tuple(map(id, cells)):
             self._values = FixedValues(cells)
-        runner = runner_of(compiled, descs, self._values)
+        runner = runner_of(compiled, descs, self._values, self._plans.memories)
         observed = runner if isinstance(runner, BoundRunner) else BoundRunner(compiled, descs, self._values)
         return _Planned(epoch, like, runner, observed)
 

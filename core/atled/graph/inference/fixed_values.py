@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Sequence
+from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from atled.arrays.cell import ArrayCell
@@ -15,6 +16,13 @@ from atled.graph.run.binding import Binding
 from atled.limits.caches import register_cache
 
 _ALL: WeakSet[FixedValues] = WeakSet()
+
+
+class Reader(Protocol):
+    """What keeps values for its next run."""
+
+    def let_go(self) -> None:
+        """Keep no values any more."""
 
 
 class Generation:
@@ -75,9 +83,15 @@ class FixedValues:
         for cell in self.parameters:
             cell.note_runs()
         self._generation = Generation(-1)
+        self._readers: WeakSet[Reader] = WeakSet()
         self._lock = threading.Lock()
         self._is_told = False
         _ALL.add(self)
+
+    def note_reader(self, reader: Reader) -> None:
+        """One more keeps values from now on: it is told when they are old, since it may not run for long."""
+        with self._lock:
+            self._readers.add(reader)
 
     def held_bytes(self) -> int:
         """The bytes of the values that are there."""
@@ -86,7 +100,7 @@ class FixedValues:
     def forget(self) -> None:
         """Have all values be computed again when they are next wanted."""
         with self._lock:
-            self._generation = Generation(-1)
+            self._begin(Generation(-1))
             next(WRITES)  # who sees that nothing was written need not look at the generation
 
     def is_current(self, generation: Generation) -> bool:
@@ -104,9 +118,14 @@ class FixedValues:
         with self._lock:
             number = next(WRITES)
             if self._generation.number < 0 or not self.is_current(self._generation):
-                self._generation = Generation(number)
+                self._begin(Generation(number))
                 self._tell()
             return self._generation
+
+    def _begin(self, generation: Generation) -> None:
+        self._generation = generation
+        for reader in list(self._readers):
+            reader.let_go()
 
     def fits(self) -> bool:
         """Whether the values that are there may stay, by the limit of constants; said once where they may not."""

@@ -1,4 +1,4 @@
-"""Inference by native steps in host memory: each run has memory of its own, in which its inputs are copied."""
+"""Inference by native steps in host memory: each run has memory to itself, in which its inputs are copied."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
-from atled.arrays.storage import HostStorage
+from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.graph.compile.plan import PackedInput, Plan
 from atled.graph.inference.compiling import Compiled
 from atled.graph.inference.fixed_values import FixedValues, Generation
 from atled.graph.inference.quiet import run_whole
 from atled.graph.inference.runner import Arrays, BoundRunner, Runner
+from atled.graph.inference.working_memory import WorkingMemories, WorkingMemory
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.fixed import FixedLayout, FixedProgram
 from atled.graph.run.packs import Packs, wanted
@@ -25,10 +26,11 @@ from atled.limits.collection import COLLECTION_PAUSED
 from atled.named_tuple import NamedTuple
 
 
-def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> Runner:
+def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues, memories: WorkingMemories) -> Runner:
     """What runs an inference as long as its parameters are where they are and have their dtypes."""
-    kind = OnHost if OnHost.fits(compiled.plan, descs, values.parameters) else BoundRunner
-    return kind(compiled, descs, values)
+    if OnHost.fits(compiled.plan, descs, values.parameters):
+        return OnHost(compiled, descs, values, memories)
+    return BoundRunner(compiled, descs, values)
 
 
 class _Given(NamedTuple):
@@ -49,35 +51,49 @@ class _Given(NamedTuple):
 
 
 class _Lane:
-    """What one run at a time has to itself: memory for inputs and outputs, and the program on it."""
+    """A plan in one working memory: the program, and arrays for inputs and outputs behind its arena."""
 
-    __slots__ = ("_addresses", "_given", "_own", "inputs", "outputs", "program")
+    __slots__ = ("__weakref__", "_addresses", "_given", "_own", "_storage", "inputs", "outputs", "program")
 
     def __init__(self, runner: OnHost) -> None:
-        storages = [HostStorage(desc.nbytes) for desc in (*runner.given, *runner.results)]
+        self.program = FixedProgram(runner.layout, runner.floats)
+        self.leave()
+
+    def leave(self) -> None:
+        """See `working_memory.User`."""
+        self._storage: HostStorage | None = None
+        self.inputs: Sequence[np.ndarray] = ()
+        self.outputs: Sequence[np.ndarray] = ()
+        self._own: Sequence[int] = ()
+        self._given: _Given | None = None
+        self._addresses: Sequence[int] = ()
+
+    def be_in(self, memory: WorkingMemory, runner: OnHost) -> None:
+        """Be ready to run in a memory; these are the same each time, of which the runner has this lane."""
+        if self._storage is not None:
+            return
+        storage = memory.of_size(runner.nbytes, self)
         arrays = [
-            storage.array(desc.shape, desc.dtype)
-            for storage, desc in zip(storages, (*runner.given, *runner.results), strict=True)
+            storage.window(desc, offset // desc.dtype.itemsize)
+            for desc, offset in zip((*runner.given, *runner.results), runner.offsets, strict=True)
         ]
         self.inputs = arrays[: len(runner.given)]
         self.outputs = [
             array.reshape(shape) for array, shape in zip(arrays[len(runner.given) :], runner.shapes, strict=True)
         ]
-        self._own = storages, [storage.address for storage in storages]
-        self.program = FixedProgram(runner.layout, runner.floats)
-        self._given: _Given | None = None
-        self._addresses: Sequence[int] = ()
+        self._own = [storage.address + offset for offset in runner.offsets]
+        self.program.place(storage.address)
+        self._storage = storage
 
-    def let_go(self, given: _Given) -> None:
-        """Keep nothing alive that is not to stay."""
-        if self._given is given:
-            self._given = None
+    def let_go(self) -> None:
+        """Keep nothing alive that is read beside inputs."""
+        self._given = None
 
     def run(self, given: _Given) -> None:
         """Run the program."""
         if given is not self._given:
             self._given = given
-            self._addresses = [*self._own[1], *given.addresses]
+            self._addresses = [*self._own, *given.addresses]
         self.program.run(self._addresses, given.packs)
 
 
@@ -85,9 +101,12 @@ class OnHost(Runner):
     """See the module.
 
     given: what the plan reads of the inputs.  results: what it makes.
+    nbytes: of the working memory of a run.  offsets: in it, of what is given, then of the results.
     """
 
-    def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
+    def __init__(
+        self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues, memories: WorkingMemories
+    ) -> None:
         super().__init__(compiled, descs, values)
         plan, count = self.plan, len(self._descs)
         requests = {number: (plan.slots[slot].memory, dtype) for number, _, dtype, slot in plan.requests}
@@ -100,11 +119,17 @@ class OnHost(Runner):
         given = [requests[number][0] for number in self._read]
         given += [plan.slots[slot].memory for slot in plan.targets]
         self.layout = FixedLayout(plan, [*given, *(requests[number][0] for number in further)])
+        self.offsets = []
+        self.nbytes = _aligned(self.layout.nbytes)
+        for desc in (*self.given, *self.results):
+            self.offsets.append(self.nbytes)
+            self.nbytes += _aligned(desc.nbytes)
         # Inputs are others at each run: where one of them is packed, kernels go without packs.
         packed = [self._parameter_of(packed) for packed in plan.packs]
         self._packed = packed if all(number >= 0 for number in packed) else []
         self._only_packed = _only_packed(plan, count)
-        self._lanes: list[_Lane] = []
+        self._memories = memories
+        self._lanes: dict[WorkingMemory, _Lane] = {}
         self._lock = threading.Lock()
         self._packs: tuple[Generation, Packs] | None = None
         self._known: _Given | None = None
@@ -139,25 +164,35 @@ class OnHost(Runner):
         return outputs
 
     def _computed(self, inputs: Arrays, given: _Given) -> list[np.ndarray]:
+        memory = self._memories.take()
         try:
-            lane = self._lanes.pop()  # atomic: each thread takes one of its own
-        except IndexError:
-            lane = _Lane(self)
-        for number, array in zip(self._read, lane.inputs, strict=True):
-            array[...] = inputs[number]
-        lane.run(given)
-        outputs = [array.copy() for array in lane.outputs]
-        if given is not self._known:
-            lane.let_go(given)
-        self._lanes.append(lane)
+            lane = self._lanes.get(memory)
+            if lane is None:
+                lane = self._lanes[memory] = _Lane(self)
+            lane.be_in(memory, self)
+            for number, array in zip(self._read, lane.inputs, strict=True):
+                array[...] = inputs[number]
+            lane.run(given)
+            outputs = [array.copy() for array in lane.outputs]
+            if given is not self._known:
+                lane.let_go()
+        finally:
+            self._memories.give(memory)
         return outputs
+
+    def let_go(self) -> None:
+        """See Runner."""
+        self._known = self._packs = None
+        for lane in list(self._lanes.values()):
+            lane.let_go()
 
     def _given(self) -> _Given:
         """What there is to be read now; the object of last time while it is all the same."""
         with self._lock:
             last = self._known
             if last is not None and self._values.is_current(last.generation):
-                packed = self._packs[1].take() if self._packs else ()
+                packs = self._packs
+                packed = packs[1].take() if packs else ()
                 if list(packed) == list(last.packed):
                     return last
             self._known = None  # what is computed anew is not to be there twice
@@ -184,15 +219,16 @@ class OnHost(Runner):
 
     def _packs_of(self, generation: Generation) -> Packs:
         """The packs of parameters, and of what is computed from these."""
-        if self._packs is None or self._packs[0] is not generation:
+        packs = self._packs
+        if packs is None or packs[0] is not generation:
             items = [
                 wanted(
                     packed, (self._token(generation, number),), partial(self._memory_of, generation, number), patience=0
                 )
                 for packed, number in zip(self.plan.packs, self._packed, strict=True)
             ]
-            self._packs = generation, Packs(items)
-        return self._packs[1]
+            packs = self._packs = generation, Packs(items)
+        return packs[1]
 
     def _token(self, generation: Generation, number: int) -> ArrayCell:
         """What stands for an array in the key of its packs: for one that is computed the values need not stay."""
@@ -205,6 +241,10 @@ class OnHost(Runner):
         """The memory of what is to be packed."""
         cell = self._value(generation, number)
         return _host_memory(cell, None).address, cell
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def _host_memory(cell: ArrayCell, dtype: np.dtype | None) -> HostStorage:

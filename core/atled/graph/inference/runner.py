@@ -37,6 +37,8 @@ class Runner(ABC):
         changed = {number - len(self._descs) for number, _, _ in compiled.plan.written}
         self._watched = [cell for number, cell in enumerate(values.parameters) if number not in changed]
 
+        values.note_reader(self)
+
         # The inputs are no part of what is computed from parameters alone.
         self._outside = [*(ArrayCell(0) for _ in descs), *values.parameters]
 
@@ -54,6 +56,10 @@ class Runner(ABC):
         inputs: of the shapes of the plan; what has another dtype is cast.
         """
 
+    @abstractmethod
+    def let_go(self) -> None:
+        """Keep nothing alive that is read beside inputs, until the next run; others may be running it."""
+
 
 class BoundRunner(Runner):
     """Any plan, and any that is observed: each run binds it to arrays of its own."""
@@ -66,6 +72,10 @@ class BoundRunner(Runner):
         """See Runner."""
         outputs, _ = run_whole(lambda: self._run(inputs), self._watched)
         return outputs
+
+    def let_go(self) -> None:
+        """See Runner."""
+        self._last = None
 
     def _run(self, inputs: Arrays) -> list[np.ndarray]:
         last = self._last

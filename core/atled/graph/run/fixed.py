@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from atled.arrays.place import HOST
-from atled.arrays.storage import ALIGNMENT, HostStorage
+from atled.arrays.storage import ALIGNMENT
 from atled.call import RowWord
 from atled.graph.compile.memory import pieces_during_run
 from atled.graph.compile.packing import Piece, pack
@@ -53,14 +53,14 @@ class FixedLayout:
 
 
 class FixedProgram:
-    """A native plan for one run at a time, with an arena and argument blocks of its own."""
+    """A native plan for one run at a time, with argument blocks of its own."""
 
     __slots__ = ("_addresses", "_arena", "_block", "_layout", "_packs", "_rows", "_rows_address")
 
     def __init__(self, layout: FixedLayout, floats: Sequence[float]) -> None:
         plan = layout.plan
         self._layout = layout
-        self._arena = HostStorage(layout.nbytes)
+        self._arena = 0
         self._block, self._rows = plan.block.copy(), plan.rows.copy()
         self._rows[:, RowWord.BLOCK] += self._block.ctypes.data
         self._rows_address: int = self._rows.ctypes.data
@@ -70,6 +70,11 @@ class FixedProgram:
         self._addresses: Sequence[int] | None = None
         self._packs: Sequence[int] = ()
 
+    def place(self, arena: int) -> None:
+        """Have the arena at an address from the next run on; the caller keeps it alive."""
+        self._arena = arena
+        self._addresses = None
+
     def run(self, addresses: Sequence[int], packs: Sequence[int] = ()) -> None:
         """Run all steps.
 
@@ -78,7 +83,7 @@ class FixedProgram:
         """
         layout = self._layout
         if addresses is not self._addresses or packs is not self._packs:
-            layout.write(self._block, addresses, packs, self._arena.address)
+            layout.write(self._block, addresses, packs, self._arena)
             self._addresses, self._packs = addresses, packs
         for executor, first, end, segment in layout.segments:
             status = executor.run_program(self._rows_address, first, end)
