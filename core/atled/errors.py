@@ -18,6 +18,7 @@ __all__ = [
     "listing",
     "nearest",
     "shortened",
+    "taken_apart",
 ]
 
 _SHOWN_CHARACTERS = 200
@@ -50,6 +51,16 @@ class DeviceLostError(RuntimeError):
                 "go on from what was saved last, on another device or in a new process",
             )
         )
+
+
+def taken_apart(text: str) -> tuple[str, str, str]:
+    """The text of an error as what is wrong, with what was asked before it, what was considered, and what to do.
+
+    For a message that tells of an error within: one message has each part once.
+    """
+    text, _, remedy = text.partition("\nWhat to do: ")
+    wrong, _, considered = text.partition("\nConsidered:")
+    return wrong, considered.strip(), remedy
 
 
 def shortened(value: Any) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
-from atled.errors import RefusedError, four_parts
+from atled.errors import RefusedError, four_parts, taken_apart
 from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
@@ -96,6 +96,7 @@ class Inference:
         if unread is not None:
             raise _refused(f"inputs[{unread}] is read by no output", "leave it out, or give the outputs that read it")
         self._descs = [self._recorded.input_desc(number) for number in range(len(leaves))]
+        self._integers = {number for number in range(len(leaves)) if self._recorded.takes_integers(number)}
         self._plans: KeptPlans[_Planned] = KeptPlans()
         self._values = FixedValues(())
         self._last: object = None
@@ -112,8 +113,9 @@ class Inference:
     def __call__(self, *arrays: Any) -> Any:  # Any: an array or a list of them, as the outputs were given
         """The outputs for some inputs, as new NumPy arrays.
 
-        arrays: per input a NumPy array, or what becomes one, of its dtype or one that NumPy casts to it safely; of its
-            shape, or another one that the functions of the graph can be computed for, such as another batch size.
+        arrays: per input a NumPy array, or what becomes one. Its dtype: that of the input, or one that NumPy casts
+            to it safely; any integers where the input is read as indices only. Its shape: that of the input, or another
+            one that the functions of the graph can be computed for, such as another batch size.
 
         Raises:
             TypeError: the number of arrays is another, an input is no array of numbers, or a dtype does not fit.
@@ -167,8 +169,7 @@ class Inference:
             )
         if given.dtype == desc.dtype or given.dtype == self._recorded.compute_dtype(number):
             return given
-        is_free = self._recorded.input_dtypes[number] is None and given.dtype.kind in "iub"
-        if is_free:
+        if given.dtype.kind in "iub" and number in self._integers:
             return given
         if not np.can_cast(given.dtype, desc.dtype):
             raise TypeError(
@@ -221,12 +222,27 @@ class Inference:
             return error
         given = ", ".join(f"inputs[{number}] of shape {desc.shape}" for number, desc in enumerate(descs))
         fits = ", ".join(str(_free(desc.shape)) for desc in self._descs)
+        wrong, considered, remedy = taken_apart(str(error))
+        recorded = "it was recorded with " + ", ".join(str(desc.shape) for desc in self._descs)
         return RefusedError(
             four_parts(
                 f"inference with {given}",
-                f"the graph cannot be computed for that: {error}",
-                "it was recorded with " + ", ".join(str(desc.shape) for desc in self._descs),
-                f"give arrays of shape {fits}; where the batch size is the reason, record the graph with that one",
+                f"the graph cannot be computed for that: {wrong}",
+                f"{recorded}; {considered}" if considered else recorded,
+                f"give arrays of shape {fits}; where the batch size is the reason, record the graph with that one"
+                + (f", or {remedy}" if remedy else ""),
+            )
+        )
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: an inference is neither pickled nor copied."""
+        raise TypeError(
+            four_parts(
+                f"a pickle or a copy by `copy` of {self!r}",
+                "it is a recorded graph with plans for this machine, which are neither pickled nor copied",
+                "several threads may call one inference",
+                "record the graph in each process and call nn.inference there, with the parameters of "
+                "nn.get_parameters(), which are pickled, or of a file of nn.save_parameters",
             )
         )
 

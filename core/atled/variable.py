@@ -320,6 +320,27 @@ class Variable(Operators):
         sharing = self.value.sharing
         return hash(self.value) if sharing is None else sharing.identity
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and `copy`: a leaf is one with the same values, dtype and `need_grad`, without its gradient.
+
+        TypeError: it is computed; a recorded graph is neither pickled nor copied.
+        """
+        value = self.value
+        if not value.is_leaf:
+            raise TypeError(
+                four_parts(
+                    f"a pickle or a copy by `copy` of {self!r}",
+                    "it is computed, and a recorded graph is neither pickled nor copied",
+                    "leaves, such as parameters, are",
+                    "take its values, `.d`; or record the graph again where it is needed, with the parameters of "
+                    "nn.get_parameters() or of a file of nn.save_parameters",
+                )
+            )
+        values = value.data.host_copy()
+        if values is None:
+            return type(self), (self.shape, value.need_grad)
+        return type(self).from_numpy_array, (values, None, value.need_grad)
+
     def __repr__(self) -> str:
         return f"<Variable {list(self.shape)} need_grad={self.need_grad} at {hex(id(self.value))}>"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.cell import FLOAT32, ArrayCell
+from atled.arrays.cell import FLOAT32, UNWRITTEN, ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.operators import ArrayOperators
 from atled.arrays.place import HOST
@@ -270,6 +270,22 @@ class NdArray(ArrayOperators):
         from atled.arrays.interchange import dlpack_device  # it builds on this module
 
         return dlpack_device(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and `copy`: an array of its own with the same values and dtype, in host memory."""
+        values = self.host_copy()
+        return (type(self), (self.shape,)) if values is None else (type(self).from_numpy_array, (values,))
+
+    def host_copy(self) -> np.ndarray | None:
+        """A copy of the values, which stay where they are; None where nothing was ever written, not even a dtype."""
+        cell = self.cell
+        if cell.dtype is None and cell.pending is UNWRITTEN:
+            return None
+        cell.settle()
+        assert cell.dtype is not None, "settled"
+        storage = cell.copy_at(HOST, cell.dtype)
+        assert isinstance(storage, HostStorage)
+        return storage.array(self.shape, cell.dtype).copy()
 
     def __repr__(self) -> str:
         return f"<NdArray {self.dtype.name}{list(self.shape)} at {hex(id(self))}>"

@@ -102,6 +102,15 @@ class Recorded:
         reader = next(call for call in self.calls if number in call.operands)
         return compute_dtype(reader.context.backends[0][1])
 
+    def takes_integers(self, number: int) -> bool:
+        """Whether an input may be any integers as they are: it holds nothing by itself, or is read as indices only."""
+        return self.input_dtypes[number] is None or all(
+            call.spec.input_at(position).kind == "index"
+            for call in self.calls
+            for position, operand in enumerate(call.operands)
+            if operand == number
+        )
+
     def input_desc(self, number: int) -> ArrayDesc:
         """What an input is by itself; one that holds nothing has the dtype in which its first reader computes."""
         return ArrayDesc(self.input_shapes[number], self.input_dtypes[number] or self.compute_dtype(number))

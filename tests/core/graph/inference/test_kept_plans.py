@@ -17,6 +17,7 @@ import atled.parametric_functions as PF
 from atled import inferring
 from atled.graph.inference.kept_plans import KeptPlans
 from atled.graph.inference.working_memory import WorkingMemories
+from atled.inferring import Inference
 from atled_contexts import Context
 
 WIDTH = 16
@@ -44,7 +45,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return made
 
 
-def affine() -> nn.Inference:
+def affine() -> Inference:
     x = nn.Variable((2, WIDTH))
     return nn.inference(F.relu(PF.affine(F.tanh(x), 3, name="a")), x)
 

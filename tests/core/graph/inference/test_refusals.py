@@ -38,6 +38,34 @@ def test_another_shape_is_refused_by_name_with_what_fits():
         nn.inference(y, x)(np.zeros((2, 5), np.float32))
 
 
+@pytest.mark.parametrize("record", [lambda x: F.reshape(x, (2, 4)), lambda x: PF.affine(x, 3)])
+def test_a_refused_shape_is_told_in_one_message(record):
+    x = nn.Variable((2, 4))
+    y = record(x)
+    with pytest.raises(RefusedError) as caught:
+        nn.inference(y, x)(np.zeros((3, 5), np.float32))
+    text = str(caught.value)
+    assert [text.count(part) for part in ("What to do:", "Considered:")] == [1, 1]
+    assert text.index("Considered:") < text.index("What to do:") and "recorded with (2, 4)" in text
+
+
+def test_integers_are_taken_as_indices_whatever_the_input_held():
+    x = nn.Variable((2, 3))
+    x.d = 0  # float32
+    infer = nn.inference(PF.embed(x, 10, 4), x)
+    wanted = infer(np.full((2, 3), 7, np.float32))
+    for dtype in (np.int64, np.int32, np.uint8):
+        np.testing.assert_array_equal(infer(np.full((2, 3), 7, dtype)), wanted)
+
+
+def test_integers_are_refused_where_the_input_is_read_as_numbers_too():
+    x = nn.Variable((2, 3))
+    x.d = 0
+    infer = nn.inference([PF.embed(x, 10, 4), F.exp(x)], x)
+    with pytest.raises(TypeError, match=r"of dtype int64(?s:.*)input is float32"):
+        infer(np.zeros((2, 3), np.int64))
+
+
 def test_another_count_of_axes_is_refused():
     x, y = layer()
     with pytest.raises(RefusedError, match=r"inputs\[0\] of shape \(4,\)(?s:.*)2 axes(?s:.*)\(N, 4\)"):
