@@ -73,9 +73,7 @@ def test_a_result_is_refused_in_words(copied: Way) -> None:
 @each_way
 def test_an_inference_is_refused_in_words(copied: Way) -> None:
     x = nn.Variable((2,))
-    with pytest.raises(
-        TypeError, match=r"`copy` of <inference(?s:.*)in each process(?s:.*)save_parameters"
-    ):
+    with pytest.raises(TypeError, match=r"`copy` of <inference(?s:.*)in each process(?s:.*)save_parameters"):
         copied(nn.inference(F.tanh(x), x))
 
 
