@@ -136,8 +136,8 @@ class Inference:
         planned = self._plans.get(key)
         if planned is None or planned.epoch != EPOCH.value:
             planned = self._planned(key)
-        if key != self._last:
-            self._plans.note_use(key)
+        if planned is not self._plans.latest:
+            self._plans.note_use(key, planned)
             self._last = key
         outputs = (planned.observed if is_observed() else planned.runner).run(given)
         return outputs[0] if self._is_single else outputs

@@ -33,10 +33,12 @@ class KeptPlans(Generic[P]):
     """See the module.
 
     memories: in which the plans run. All of them share these, so that a plan keeps none of its own.
+    latest: what was used last.
     """
 
     def __init__(self, steps_limit: int = _STEPS_LIMIT) -> None:
         self.memories = WorkingMemories()
+        self.latest: P | None = None
         self._steps_limit = steps_limit
         self._plans: OrderedDict[Hashable, P] = OrderedDict()
         self._steps = 0
@@ -48,11 +50,12 @@ class KeptPlans(Generic[P]):
     def __len__(self) -> int:
         return len(self._plans)
 
-    def note_use(self, key: Hashable) -> None:
+    def note_use(self, key: Hashable, planned: P) -> None:
         """What is kept for a key is used now, others before."""
         with self._lock:
-            if key in self._plans:  # dropped meanwhile
+            if key in self._plans:  # else it was dropped meanwhile
                 self._plans.move_to_end(key)
+                self.latest = planned
 
     def keep(self, key: Hashable, planned: P) -> None:
         """Keep a plan instead of what there was, and drop what was not used lately where there are too many steps."""
@@ -72,6 +75,7 @@ class KeptPlans(Generic[P]):
                 planned.let_go()
             self._plans.clear()
             self._steps = 0
+            self.latest = None
         self.memories.forget()
 
 

@@ -51,9 +51,12 @@ class _Given(NamedTuple):
 
 
 class _Lane:
-    """A plan in one working memory: the program, and arrays for inputs and outputs behind its arena."""
+    """A plan in one working memory: the program, and arrays for inputs and outputs behind its arena.
 
-    __slots__ = ("__weakref__", "_addresses", "_given", "_own", "_storage", "inputs", "outputs", "program")
+    storage: of the memory, in which all this is; None where that has not been asked for it, or was given up.
+    """
+
+    __slots__ = ("__weakref__", "_addresses", "_given", "_own", "inputs", "outputs", "program", "storage")
 
     def __init__(self, runner: OnHost) -> None:
         self.program = FixedProgram(runner.layout, runner.floats)
@@ -61,7 +64,7 @@ class _Lane:
 
     def leave(self) -> None:
         """See `working_memory.User`."""
-        self._storage: HostStorage | None = None
+        self.storage: HostStorage | None = None
         self.inputs: Sequence[np.ndarray] = ()
         self.outputs: Sequence[np.ndarray] = ()
         self._own: Sequence[int] = ()
@@ -69,9 +72,7 @@ class _Lane:
         self._addresses: Sequence[int] = ()
 
     def be_in(self, memory: WorkingMemory, runner: OnHost) -> None:
-        """Be ready to run in a memory; these are the same each time, of which the runner has this lane."""
-        if self._storage is not None:
-            return
+        """Be ready to run in a memory; the runner has this lane for no other one."""
         storage = memory.of_size(runner.nbytes, self)
         arrays = [
             storage.window(desc, offset // desc.dtype.itemsize)
@@ -83,7 +84,7 @@ class _Lane:
         ]
         self._own = [storage.address + offset for offset in runner.offsets]
         self.program.place(storage.address)
-        self._storage = storage
+        self.storage = storage
 
     def let_go(self) -> None:
         """Keep nothing alive that is read beside inputs."""
@@ -128,7 +129,7 @@ class OnHost(Runner):
         packed = [self._parameter_of(packed) for packed in plan.packs]
         self._packed = packed if all(number >= 0 for number in packed) else []
         self._only_packed = _only_packed(plan, count)
-        self._memories = memories
+        self._idle = memories.idle
         self._lanes: dict[WorkingMemory, _Lane] = {}
         self._lock = threading.Lock()
         self._packs: tuple[Generation, Packs] | None = None
@@ -164,12 +165,16 @@ class OnHost(Runner):
         return outputs
 
     def _computed(self, inputs: Arrays, given: _Given) -> list[np.ndarray]:
-        memory = self._memories.take()
+        try:
+            memory = self._idle.pop()  # atomic: each thread takes one of its own
+        except IndexError:
+            memory = WorkingMemory()
         try:
             lane = self._lanes.get(memory)
             if lane is None:
                 lane = self._lanes[memory] = _Lane(self)
-            lane.be_in(memory, self)
+            if lane.storage is None:
+                lane.be_in(memory, self)
             for number, array in zip(self._read, lane.inputs, strict=True):
                 array[...] = inputs[number]
             lane.run(given)
@@ -177,7 +182,7 @@ class OnHost(Runner):
             if given is not self._known:
                 lane.let_go()
         finally:
-            self._memories.give(memory)
+            self._idle.append(memory)
         return outputs
 
     def let_go(self) -> None:

@@ -16,7 +16,6 @@ import atled.functions as F
 import atled.parametric_functions as PF
 from atled import inferring
 from atled.graph.inference.kept_plans import KeptPlans
-from atled.graph.inference.working_memory import WorkingMemories
 from atled.inferring import Inference
 from atled_contexts import Context
 
@@ -151,7 +150,7 @@ def test_the_plans_that_were_not_used_lately_are_dropped_by_their_steps():
     plans.keep("a", first)
     plans.keep("b", second)
     plans.keep("c", Sized(9))
-    plans.note_use("a")
+    plans.note_use("a", first)
     plans.keep("c", Sized(9))  # in the place of the other one
     plans.keep("d", Sized(9))
     assert plans.get("a") is first and plans.get("b") is None and second.is_let_go and len(plans) == 3
@@ -164,9 +163,8 @@ def test_a_plan_beyond_the_limit_is_kept_alone():
     assert plans.get("a") is None and plans.get("b") is not None
 
 
-def test_runs_at_a_time_have_different_memories_and_later_ones_the_same_again():
-    memories = WorkingMemories()
-    first, second = memories.take(), memories.take()
-    assert first is not second
-    memories.give(first)
-    assert memories.take() is first
+def test_one_thread_needs_one_memory():
+    infer = affine()
+    for count in (1, 3, 2):
+        infer(rows(count))
+    assert len(infer._plans.memories.idle) == 1
