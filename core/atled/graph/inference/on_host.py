@@ -12,7 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
-from atled.arrays.storage import ALIGNMENT, HostStorage
+from atled.arrays.storage import HostStorage
 from atled.graph.compile.plan import PackedInput, Plan
 from atled.graph.inference.compiling import Compiled
 from atled.graph.inference.fixed_values import FixedValues, Generation
@@ -51,12 +51,12 @@ class _Given(NamedTuple):
 
 
 class _Lane:
-    """A plan in one working memory: the program, and arrays for inputs and outputs behind its arena.
+    """A plan in one working memory: the program, and arrays for inputs and outputs.
 
-    storage: of the memory, in which all this is; None where that has not been asked for it, or was given up.
+    is_placed: whether they are in it; not before it was asked for, nor when it was given up.
     """
 
-    __slots__ = ("__weakref__", "_addresses", "_given", "_own", "inputs", "outputs", "program", "storage")
+    __slots__ = ("__weakref__", "_addresses", "_given", "_own", "inputs", "is_placed", "outputs", "program")
 
     def __init__(self, runner: OnHost) -> None:
         self.program = FixedProgram(runner.layout, runner.floats)
@@ -64,27 +64,25 @@ class _Lane:
 
     def leave(self) -> None:
         """See `working_memory.User`."""
-        self.storage: HostStorage | None = None
+        self.is_placed = False
         self.inputs: Sequence[np.ndarray] = ()
         self.outputs: Sequence[np.ndarray] = ()
-        self._own: Sequence[int] = ()
+        self._own: tuple[Sequence[HostStorage], Sequence[int]] = (), ()
         self._given: _Given | None = None
         self._addresses: Sequence[int] = ()
 
     def be_in(self, memory: WorkingMemory, runner: OnHost) -> None:
         """Be ready to run in a memory; the runner has this lane for no other one."""
-        storage = memory.of_size(runner.nbytes, self)
-        arrays = [
-            storage.window(desc, offset // desc.dtype.itemsize)
-            for desc, offset in zip((*runner.given, *runner.results), runner.offsets, strict=True)
-        ]
+        descs = [*runner.given, *runner.results]
+        *storages, arena = memory.of_sizes([*(desc.nbytes for desc in descs), runner.layout.nbytes], self)
+        arrays = [storage.array(desc.shape, desc.dtype) for storage, desc in zip(storages, descs, strict=True)]
         self.inputs = arrays[: len(runner.given)]
         self.outputs = [
             array.reshape(shape) for array, shape in zip(arrays[len(runner.given) :], runner.shapes, strict=True)
         ]
-        self._own = [storage.address + offset for offset in runner.offsets]
-        self.program.place(storage.address)
-        self.storage = storage
+        self._own = [*storages, arena], [storage.address for storage in storages]
+        self.program.place(arena.address)
+        self.is_placed = True
 
     def let_go(self) -> None:
         """Keep nothing alive that is read beside inputs."""
@@ -94,7 +92,7 @@ class _Lane:
         """Run the program."""
         if given is not self._given:
             self._given = given
-            self._addresses = [*self._own, *given.addresses]
+            self._addresses = [*self._own[1], *given.addresses]
         self.program.run(self._addresses, given.packs)
 
 
@@ -102,7 +100,6 @@ class OnHost(Runner):
     """See the module.
 
     given: what the plan reads of the inputs.  results: what it makes.
-    nbytes: of the working memory of a run.  offsets: in it, of what is given, then of the results.
     """
 
     def __init__(
@@ -120,11 +117,6 @@ class OnHost(Runner):
         given = [requests[number][0] for number in self._read]
         given += [plan.slots[slot].memory for slot in plan.targets]
         self.layout = FixedLayout(plan, [*given, *(requests[number][0] for number in further)])
-        self.offsets = []
-        self.nbytes = _aligned(self.layout.nbytes)
-        for desc in (*self.given, *self.results):
-            self.offsets.append(self.nbytes)
-            self.nbytes += _aligned(desc.nbytes)
         # Inputs are others at each run: where one of them is packed, kernels go without packs.
         packed = [self._parameter_of(packed) for packed in plan.packs]
         self._packed = packed if all(number >= 0 for number in packed) else []
@@ -173,7 +165,7 @@ class OnHost(Runner):
             lane = self._lanes.get(memory)
             if lane is None:
                 lane = self._lanes[memory] = _Lane(self)
-            if lane.storage is None:
+            if not lane.is_placed:
                 lane.be_in(memory, self)
             for number, array in zip(self._read, lane.inputs, strict=True):
                 array[...] = inputs[number]
@@ -246,10 +238,6 @@ class OnHost(Runner):
         """The memory of what is to be packed."""
         cell = self._value(generation, number)
         return _host_memory(cell, None).address, cell
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def _host_memory(cell: ArrayCell, dtype: np.dtype | None) -> HostStorage:

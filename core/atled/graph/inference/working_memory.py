@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 from weakref import WeakSet
 
@@ -19,30 +20,48 @@ class WorkingMemory:
     """What one run at a time has to itself; it grows to what the largest plan needs, and is where it was otherwise.
 
     Plans whose addresses are in it need not write them anew as long as it stays.
-
-    storage: it; None before it was needed.
     """
 
-    __slots__ = ("_users", "storage")
+    __slots__ = ("_storages", "_users")
 
     def __init__(self) -> None:
-        self.storage: HostStorage | None = None
+        self._storages: list[HostStorage | None] = []
         self._users: WeakSet[User] = WeakSet()
 
-    def of_size(self, nbytes: int, user: User) -> HostStorage:
-        """The memory, of nbytes or more, for one more user."""
-        if self.storage is None or self.storage.nbytes < nbytes:
-            self.give_up()  # first, so that the two are not there at once
-            self.storage = HostStorage(nbytes)
-        self._users.add(user)
-        return self.storage
+    def of_sizes(self, sizes: Sequence[int], user: User) -> list[HostStorage]:
+        """Storages of so many bytes or more, for one more user.
 
-    def give_up(self) -> None:
-        """Have no memory; only for who has it to itself."""
+        Several and not one in parts: the pool may have some of these sizes, which folding of weights has left.
+        """
+        self._storages += [None] * (len(sizes) - len(self._storages))
+        small = [
+            position
+            for position, (storage, nbytes) in enumerate(zip(self._storages, sizes, strict=False))
+            if storage is None or storage.nbytes < nbytes
+        ]
+        if small:
+            self._have_left()
+            for position in small:
+                self._storages[position] = None  # first, so that the two are not there at once
+                self._storages[position] = HostStorage(sizes[position])
+        self._users.add(user)
+        found = [storage for storage in self._storages[: len(sizes)] if storage is not None]
+        assert len(found) == len(sizes), "all are there now"
+        return found
+
+    def _have_left(self) -> None:
         for user in list(self._users):
             user.leave()
         self._users.clear()
-        self.storage = None
+
+    def give_up(self) -> None:
+        """Have no memory; only for who has it to itself."""
+        self._have_left()
+        self._storages = []
+
+    def held_bytes(self) -> int:
+        """Its bytes."""
+        return sum(storage.nbytes for storage in self._storages if storage is not None)
 
 
 class WorkingMemories:
@@ -69,5 +88,4 @@ class WorkingMemories:
 
     def idle_bytes(self) -> int:
         """The bytes of those that no run has now."""
-        found = [each.storage for each in list(self.idle)]
-        return sum(storage.nbytes for storage in found if storage is not None)
+        return sum(memory.held_bytes() for memory in list(self.idle))
