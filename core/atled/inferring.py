@@ -212,6 +212,7 @@ class Inference:
             raise self._unfit(descs, error) from error
         if tuple(map(id, self._values.parameters)) != tuple(map(id, cells)):
             self._values = FixedValues(cells)
+            self._plans.clear()  # the others are of arrays that were replaced, which they would keep alive
         runner = runner_of(compiled, descs, self._values, self._plans.memories)
         observed = runner if isinstance(runner, BoundRunner) else BoundRunner(compiled, descs, self._values)
         return _Planned(epoch, like, runner, observed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.arrays.array import NdArray, check_shape
+from atled.arrays.array import NdArray, check_shape, host_copy
 from atled.arrays.epoch import EPOCH
 from atled.arrays.operators import Calls, Operators
 from atled.errors import RefusedError, four_parts
@@ -336,7 +336,7 @@ class Variable(Operators):
                     "nn.get_parameters() or of a file of nn.save_parameters",
                 )
             )
-        values = value.data.host_copy()
+        values = host_copy(value.data)
         if values is None:
             return type(self), (self.shape, value.need_grad)
         return type(self).from_numpy_array, (values, None, value.need_grad)

@@ -273,22 +273,23 @@ class NdArray(ArrayOperators):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and `copy`: an array of its own with the same values and dtype, in host memory."""
-        values = self.host_copy()
+        values = host_copy(self)
         return (type(self), (self.shape,)) if values is None else (type(self).from_numpy_array, (values,))
-
-    def host_copy(self) -> np.ndarray | None:
-        """A copy of the values, which stay where they are; None where nothing was ever written, not even a dtype."""
-        cell = self.cell
-        if cell.dtype is None and cell.pending is UNWRITTEN:
-            return None
-        cell.settle()
-        assert cell.dtype is not None, "settled"
-        storage = cell.copy_at(HOST, cell.dtype)
-        assert isinstance(storage, HostStorage)
-        return storage.array(self.shape, cell.dtype).copy()
 
     def __repr__(self) -> str:
         return f"<NdArray {self.dtype.name}{list(self.shape)} at {hex(id(self))}>"
+
+
+def host_copy(array: NdArray) -> np.ndarray | None:
+    """A copy of the values, which stay where they are; None where nothing was ever written, not even a dtype."""
+    cell = array.cell
+    if cell.dtype is None and cell.pending is UNWRITTEN:
+        return None
+    cell.settle()
+    assert cell.dtype is not None, "settled"
+    storage = cell.copy_at(HOST, cell.dtype)
+    assert isinstance(storage, HostStorage)
+    return storage.array(array.shape, cell.dtype).copy()
 
 
 def _dtype(given: Any) -> np.dtype:

@@ -133,6 +133,18 @@ def test_plans_that_rest_keep_no_values_of_parameters_that_were_written_since():
     assert resting._known is None and any(reference() is None for reference in kept)
 
 
+def test_plans_that_rest_keep_no_arrays_that_were_replaced():
+    infer = affine()
+    weight = nn.get_parameters()["a/affine/W"]
+    infer(rows(1))
+    infer(rows(2))
+    former = weakref.ref(weight.data.cell)
+    weight.data = nn.NdArray.from_numpy_array(np.ones((WIDTH, 3), np.float32))
+    infer(rows(3))
+    gc.collect()
+    assert former() is None and caches()["plans of inferences"] >= 1
+
+
 class Sized:
     """Something like a plan."""
 
