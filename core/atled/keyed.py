@@ -13,6 +13,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.copies import Copies
 from atled.arrays.views import View
+from atled.arrays.watches import WATCHES
 from atled.calling.cached_calls import in_force, keep, table_of
 from atled.errors import four_parts
 from atled.explanation import CallExplanation, Explanation
@@ -67,6 +68,8 @@ __all__ = [
 ]
 
 _INTS = frozenset((int,))
+_BOUND_TIMES = 4
+"""So many times a description is bound to memory: arrays that get other memory at each run are not worth it."""
 
 
 class LoopValues(NamedTuple):
@@ -93,6 +96,8 @@ class Description:
     """
 
     __slots__ = (
+        "_again",
+        "_again_left",
         "_begins",
         "_cells",
         "_codes",
@@ -117,6 +122,9 @@ class Description:
         self._codes: list[int] = []
         self._count = -1  # of entries: a description may go on behind a run
         self._cells: Sequence[ArrayCell] = ()  # of the leaves among so many entries
+        # The program, bound to the memory that the arrays had, for a description that is kept; how often that may be.
+        self._again: Callable[[], bool] | None = None
+        self._again_left = _BOUND_TIMES
 
     def leaf(self, array: NdArray | View | Variable) -> int:
         """The values that an array has when the program runs; one value however often it is given.
@@ -363,6 +371,7 @@ class Description:
         cells[leaf] = array.cell
         self._leaves = {cell: number for number, cell in cells.items()}
         self._cells = list(self._leaves)
+        self._again = None
 
     def set_number(self, number: int, value: float) -> None:
         """Have a number of a description that is kept be another one."""
@@ -383,6 +392,7 @@ class Description:
             entries[number] = entry
             self._program = None
         self._floats[sum(map(float_count, entries[:number]))] = float(value)
+        self._again = None
 
     def desc(self, value: int) -> ArrayDesc:
         """Shape and dtype of a value, for the arrays as they are; raises what `run` would."""
@@ -401,7 +411,17 @@ class Description:
         Where it or the reader fails, every array is as it was. Raises what the calls themselves would for shapes and
         attributes that do not fit, TypeError or ValueError for a description that makes no sense.
         """
-        begins, count = self._begins, len(self._entries)
+        again, count = self._again, len(self._entries)
+        if (
+            again is not None
+            and reader is None
+            and here().arrays is self._table
+            and count == self._count
+            and not RECORDERS
+            and again()
+        ):
+            return []
+        begins = self._begins
         cells = self._cells if count == self._count else list(self._leaves)
         if begins:
             while len(begins) < len(cells):
@@ -421,10 +441,19 @@ class Description:
                 return self._run_first(cells, reader)
             self._program, self._table, self._codes = program, table, codes
             self._cells, self._count = cells, count
+            self._again = None
+        elif reader is None and not (RECORDERS or WATCHES) and (again is not None or self._again_left):
+            self._bind(program, cells)
         found: list[NdArray] = program.run(cells, begins, self._floats, reader)
         if RECORDERS:
             self._note(found)
         return found
+
+    def _bind(self, program: Program, cells: Sequence[ArrayCell]) -> None:
+        """Have the next runs take the memory that the arrays have now, as long as they have it."""
+        left = self._again_left
+        self._again = program.assigning(cells, self._begins, self._floats) if left else None
+        self._again_left = 0 if self._again is None else left - 1
 
     def _run_first(
         self, cells: Sequence[ArrayCell], reader: Callable[[Sequence[NdArray]], object] | None
@@ -449,7 +478,9 @@ class Description:
 
     @property
     def floats(self) -> list[float]:
-        """The run-time numbers of its entries, in their order."""
+        """The run-time numbers of its entries, in their order; others may be put there in front of a run."""
+        if self._floats:
+            self._again = None
         return self._floats
 
     @property
@@ -558,7 +589,10 @@ class Pattern:
         made._begins = [views[place].offset for place, _ in self._leaves] if self._begins else []
         program, made._table, made._codes, made._count = self._found
         made._program = program
+        made._again = None
+        made._again_left = 0  # it may be run but once
         made.run()
+        made._again_left = _BOUND_TIMES
         if made._program is not program:
             self._found = made._program, made._table, made._codes, made._count
         return made

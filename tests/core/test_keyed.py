@@ -754,6 +754,91 @@ def test_a_description_that_is_kept_takes_other_arrays_and_numbers():
         d.set_number(d.leaf(array()), 2.0)
 
 
+@PLACES
+def test_a_description_that_is_kept_follows_its_arrays_to_other_memory(context):
+    x, y, out = array(3, 4), array(3, 4, seed=1), array(3, 4)
+    views = View(x)[1:], View(out)[:2]
+    expected = out.data.copy()
+    d = Description(context)
+    number = d.number(2.0)
+    d.assign(views[1], d.call("Add2", d.call("Mul2", d.leaf(views[0]), number), d.leaf(View(y)[1:])))
+
+    def check(factor):
+        for _ in range(4):  # the first of them compiles, and one binds
+            out.data[...] = 0
+            assert d.run() == []
+            expected[:2] = x.data[1:] * factor + y.data[1:]
+            expected[2] = 0
+            np.testing.assert_allclose(out.data, expected, rtol=1e-6)
+
+    check(2)
+    for seed in range(6):  # more often than it is bound anew
+        other = array(3, 4, seed=seed + 2).cell
+        y.cell.adopt(other.place, other.dtype, other.storage)
+        check(2)
+    x.data = array(3, 4, seed=9).data
+    check(2)
+    x.zero()
+    check(2)
+    d.set_number(number, 3.0)
+    x.fill(5)
+    check(3)
+    with context_scope(REFERENCE):
+        check(3)
+    check(3)
+
+
+def test_numbers_that_are_put_into_a_description_count_from_then_on():
+    x, out = array(3, 4), array(3, 4)
+    d = Description(CPU)
+    d.assign(out, d.call("Mul2", d.leaf(x), d.number(0.0)))
+    for factor in (0.0, -0.0, 2.0):
+        d.floats[0] = factor
+        for _ in range(3):
+            d.run()
+            np.testing.assert_array_equal(out.data, x.data * np.float32(factor))
+            np.testing.assert_array_equal(np.signbit(out.data), np.signbit(x.data * np.float32(factor)))
+
+
+@PLACES
+def test_a_description_that_is_kept_takes_the_context_of_each_run_and_goes_on(context):
+    x, out, further = array(3, 4), array(3, 4), array(3, 4)
+    d = Description()
+    value = d.call("Mul2", d.leaf(x), d.leaf(x))
+    d.assign(out, value)
+    for _ in range(4):
+        d.run()
+    with context_scope(context):
+        for _ in range(4):
+            x.data[...] += 1
+            d.run()
+            np.testing.assert_allclose(out.data, x.data**2, rtol=1e-6)
+    d.assign(further, d.call("Add2", value, d.leaf(x)))
+    for _ in range(4):
+        d.run()
+        np.testing.assert_allclose(further.data, x.data**2 + x.data, rtol=1e-6)
+    another = array(3, 4, seed=5)
+    d.put(0, another)
+    for _ in range(4):
+        d.run()
+        np.testing.assert_allclose(out.data, another.data**2, rtol=1e-6)
+
+
+def test_small_arrays_that_stay_where_they_are_are_bound_once(monkeypatch):
+    x, out = array(3, 4), array(3, 4)
+    d = Description(CPU)
+    d.assign(out, d.call("Mul2", d.leaf(x), d.leaf(x)))
+    for _ in range(3):
+        d.run()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(d._program), "run", None)
+        x.data[...] = 3
+        version = out.cell.last_write
+        d.run()
+    assert out.cell.last_write > version
+    np.testing.assert_array_equal(out.data, np.full((3, 4), 9))
+
+
 def test_it_is_told_who_would_compute_each_call_and_why():
     d = chain(SIM, array(3, 4), array(3, 4))
     explanation = nn.explain(d)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from atled.arrays.place import HOST
-from atled.arrays.spares import spare_workspaces_of
+from atled.arrays.spares import SpareWorkspaces, spare_workspaces_of
 from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.call import RowWord, call_form
 from atled.graph.compile.plan import Plan
@@ -136,14 +136,18 @@ class CallByAddress(ByAddress):
 
     def at(self, addresses: Sequence[int], floats: Sequence[float]) -> Callable[[Sequence[int]], None]:
         """See ByAddress."""
-        if self._workspaces is not None:
+        workspaces = self._workspaces
+        if workspaces is not None and len(addresses) < len(self.given):
             return super().at(addresses, floats)
         first, sources, numbers = list(addresses), self._sources, [floats[number] for number in self._floats]
         call = partial(self._executor.run_call, self._address)
         is_complete = len(first) == len(self.given)
         if is_complete:
             found = [*first, 0]
-            call = partial(call, *[found[number] + begin for number, begin in sources], *numbers)
+            call = partial(call, *[found[number] + begin for number, begin in sources])
+            if workspaces is not None:
+                return partial(self._run_beside, call, workspaces, numbers)
+            call = partial(call, *numbers)
 
         def run(others: Sequence[int]) -> None:
             if is_complete:
@@ -155,6 +159,16 @@ class CallByAddress(ByAddress):
                 raise native_error(self._step, status)
 
         return run
+
+    def _run_beside(
+        self, call: Callable[..., int], workspaces: SpareWorkspaces, numbers: Sequence[float], others: Sequence[int]
+    ) -> None:
+        """A call that has all but its workspace and its floats."""
+        memory = workspaces.take()
+        status = call(memory.address, *numbers)
+        workspaces.put(memory)
+        if status:
+            raise native_error(self._step, status)
 
 
 def _places(step: Step, plan: Plan) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PLACES = ("argmax", "argmin")
 _KEPT_COUNT = 4
-"""Targets for which a tree keeps its descriptions: more are described anew, which takes three times as long."""
+"""Targets for which a tree keeps its descriptions: more are described anew, which takes up to ten times as long."""
 
 
 def assign(target: Tensor, tree: Any) -> None:
