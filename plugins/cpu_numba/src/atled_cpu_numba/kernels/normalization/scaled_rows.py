@@ -30,7 +30,9 @@ def make_scale_row(dtype: str) -> Any:
     def generate(w: Any, x: Any, y: Any, middle: Any, scale: Any, addend: Any, count: Any) -> None:
         _over_row(w, (x,), y, (middle, scale, addend), count, scaled)
 
-    return memory_intrinsic("scale_row", 6, generate, "A row scaled and shifted; see make_scale_row.", dtype)
+    return memory_intrinsic(
+        "scale_row", 6, generate, "A row scaled and shifted; see make_scale_row.", dtype, alone=False
+    )
 
 
 def make_propagate_row(dtype: str) -> Any:
@@ -48,7 +50,9 @@ def make_propagate_row(dtype: str) -> Any:
     def generate(w: Any, x: Any, gy: Any, gx: Any, middle: Any, a: Any, b: Any, c: Any, count: Any) -> None:
         _over_row(w, (x, gy), gx, (middle, a, b, c), count, propagated)
 
-    return memory_intrinsic("propagate_row", 8, generate, "A row of gradients; see make_propagate_row.", dtype)
+    return memory_intrinsic(
+        "propagate_row", 8, generate, "A row of gradients; see make_propagate_row.", dtype, alone=False
+    )
 
 
 def _over_row(

@@ -41,8 +41,11 @@ def widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
     return builder.bitcast(bits, _kind(_FLOAT, lanes))
 
 
-def rounded(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
-    """To nearest and even; bfloat16 by integer arithmetic, as the instruction for it takes denormals for zeros."""
+def rounded(w: Writer, value: Any, dtype: str, lanes: int, *, from_narrow: bool = False) -> Any:
+    """To nearest and even; bfloat16 by integer arithmetic, as the instruction for it takes denormals for zeros.
+
+    from_narrow: whether the value comes of nothing but numbers of `dtype`, by arithmetic.
+    """
     builder = w.builder
     if dtype == "float16":
         return builder.fptrunc(value, _kind(ir.HalfType(), lanes))
@@ -50,6 +53,10 @@ def rounded(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
     upper = builder.lshr(bits, _number(16, lanes))
     added = builder.add(builder.and_(upper, _number(1, lanes)), _number(_ROUND_DOWN, lanes))
     rounded = builder.lshr(builder.add(bits, added), _number(16, lanes))
+    if from_narrow:
+        # The digits that are cut off are 0 in every NaN of bfloat16, so in those that processors make of them and of
+        # numbers, too: nothing is carried into the sign, and the bit that tells a NaN from infinity stays.
+        return builder.trunc(rounded, _kind(_INT16, lanes))
     quiet = builder.or_(upper, _number(_QUIET, lanes))
     chosen = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
     return builder.trunc(chosen, _kind(_INT16, lanes))

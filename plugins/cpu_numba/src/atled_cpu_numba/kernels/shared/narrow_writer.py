@@ -24,13 +24,14 @@ class NarrowWriter(Writer):
     """Computes in vectors of float32 on memory of float16 or bfloat16: pointers and offsets are in its elements.
 
     dtype: of the memory.  moves: whether what is stored has been loaded or is 0, so that nothing is to be rounded.
+    alone: whether nothing is computed with but what has been loaded, and constants: `from_narrow` of `rounded`.
     size: of a float as it is computed with.
     """
 
-    def __init__(self, builder: Any, dtype: str, *, moves: bool) -> None:
+    def __init__(self, builder: Any, dtype: str, *, moves: bool, alone: bool) -> None:
         super().__init__(builder)
         self.has_pairs = dtype == "bfloat16"
-        self._dtype, self._stored, self._moves = dtype, STORED[dtype], moves
+        self._dtype, self._stored, self._moves, self._alone = dtype, STORED[dtype], moves, alone
         self._stored_vector = ir.VectorType(self._stored, self.width)
 
     def pointer(self, address: Any) -> Any:
@@ -50,7 +51,7 @@ class NarrowWriter(Writer):
         if lanes == 1:
             value = self.builder.bitcast(value, self.float)
         kind = self._stored if lanes == 1 else ir.VectorType(self._stored, lanes)
-        made = rounded(self, value, self._dtype, lanes)
+        made = rounded(self, value, self._dtype, lanes, from_narrow=self._alone)
         self.builder.store(made, self.builder.bitcast(pointer, kind.as_pointer()), align=2)
 
     def load(self, pointer: Any) -> Any:
@@ -121,17 +122,24 @@ class NarrowWriter(Writer):
 
     def _narrowed(self, value: Any) -> Any:
         if not (self._moves and self.has_pairs):
-            return rounded(self, value, self._dtype, self.width)
+            return rounded(self, value, self._dtype, self.width, from_narrow=self._alone)
         bits = self.builder.lshr(self.builder.bitcast(value, self._words), self._number(16))
         return self.builder.trunc(bits, self._stored_vector)
 
 
 def memory_intrinsic(
-    name: str, argument_count: int, generate: Callable[..., None], doc: str, dtype: str, *, moves: bool = False
+    name: str,
+    argument_count: int,
+    generate: Callable[..., None],
+    doc: str,
+    dtype: str,
+    *,
+    moves: bool = False,
+    alone: bool = True,
 ) -> Any:
     """As `vector_intrinsic`, of arrays of any float; what generate writes reads and writes through its writer alone.
 
-    moves: as of `NarrowWriter`.
+    moves, alone: as of `NarrowWriter`.
     """
     if dtype in SIZES:
         return vector_intrinsic(name, argument_count, generate, doc, dtype)
@@ -141,7 +149,7 @@ def memory_intrinsic(
 
         def code(context, builder, signature, values):
             given = (builder.extract_value(values[0], i) for i in range(argument_count))
-            generate(NarrowWriter(builder, dtype, moves=moves), *given)
+            generate(NarrowWriter(builder, dtype, moves=moves, alone=alone), *given)
             return context.get_dummy_value()
 
         return signature, code
