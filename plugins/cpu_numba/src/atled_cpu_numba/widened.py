@@ -33,6 +33,7 @@ from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.pooling import pairs, planes
 from atled_cpu_numba.kernels.products import narrow_products, narrow_row, tile_products
+from atled_cpu_numba.kernels.reduction import any_axes, full_reduction
 from atled_cpu_numba.kernels.shared.launch import in_lines, native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
@@ -41,6 +42,8 @@ from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
+    **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "GlobalAveragePooling"), full_reduction.narrow_arguments),
     "Softmax": softmax.narrow_arguments,
 }
 

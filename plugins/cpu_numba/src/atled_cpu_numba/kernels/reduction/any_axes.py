@@ -1,8 +1,8 @@
 """Sum and Mean over any axes that collapse into four groups.
 
-Stretches of neighbouring elements are summed in the array's dtype, as `sums` says, and columns eight rows at a time;
-the stretches are added up in float64, in their order. That order does not depend on shares, on vectors, on the ranges
-of a step before.
+Stretches of neighbouring elements are summed in the array's dtype, narrow ones in float32, as `sums` says, and columns
+eight rows at a time; the stretches are added up in float64, in their order. That order does not depend on shares, on
+vectors, on the ranges of a step before.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from atled_cpu_numba.kernels.reduction.groups import Groups, columns_at_once, gr
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of, ranges_of
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     STREAMED_BYTES,
     float_bits,
     in_lines,
     kernels_by_dtype,
     launch,
     most_shares,
+    narrow_dtypes,
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
@@ -41,7 +44,7 @@ _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than r
 class Block:
     """What both kernels read; the sizes are those of `groups.Groups`."""
 
-    x: int  # address
+    x: int  # address; along rows it may be narrow, y is of the dtype that is computed in
     y: int  # address
     kept_outer: int
     reduced_outer: int
@@ -64,9 +67,9 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import plain_sum, sums_of_four
 
-    real, sum_up, sum_four = Real(dtype), plain_sum(dtype), sums_of_four(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
-    open_share, range_at = ranges_of(real, Block.carried)
+    real, sum_up, sum_four = Real(real_of(dtype)), plain_sum(dtype), sums_of_four(dtype)
+    number, floats, size = real.kind, real.pointer, item_bytes(dtype)
+    open_share, range_at = ranges_of(size, Block.carried)
 
     @kernel
     def sum_rows(block, part, parts):
@@ -122,7 +125,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
-    open_share, rows_at = columns_of(real, Block.carried)
+    open_share, rows_at = columns_of(size, Block.carried)
 
     @kernel
     def sum_columns(block, part, parts):
@@ -182,16 +185,29 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return sum_columns
 
 
-_SIZES = {"float32": 4, "float64": 8}
-_ROWS = kernels_by_dtype("sum_rows", _build_rows, depends=carrying.PARAMETERS)
+_ROWS = kernels_by_dtype("sum_rows", _build_rows, dtypes=ANY, depends=carrying.PARAMETERS)
 _COLUMN_SUMS = kernels_by_dtype("sum_columns", _build_columns, depends=carrying.PARAMETERS)
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: x, along rows."""
+    x = call.inputs[0]
+    assert x is not None
+    return (0,) if x.dtype.name in narrow_dtypes() and _along_rows(groups_of(call)) else ()
+
+
+def _along_rows(groups: Groups) -> bool:
+    return groups.reduced_inner != 1 or groups.kept_inner == 1
+
+
 def prepare(call: Call) -> Prepared:
-    """Sum, Mean: x -> y."""
-    groups = groups_of(call)
-    dtype = call.outputs[0].dtype.name
-    size = call.outputs[0].dtype.itemsize
+    """Sum, Mean: x -> y.
+
+    x may be narrow (`narrow_arguments`).
+    """
+    groups, x = groups_of(call), call.inputs[0]
+    assert x is not None
+    dtype, size = x.dtype.name, x.dtype.itemsize
     kept = groups.kept_outer * groups.kept_inner
     count = groups.reduced_outer * groups.reduced_inner
     scale = 1.0
@@ -204,7 +220,7 @@ def prepare(call: Call) -> Prepared:
         small = small_products.column_sums(groups.reduced_outer, groups.kept_inner)
         if small is not None:
             return small
-    if groups.reduced_inner != 1 or groups.kept_inner == 1:
+    if _along_rows(groups):
         return _prepare_rows(groups, dtype, scale, work_us)
     parts, step = columns_at_once(groups, work_us)
     share_bytes = in_lines(step * (8 + size))
@@ -245,7 +261,7 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
     longest = min(length, _STRETCH)
     if is_simple and length <= _STRETCH:
         longest *= rows_at_once
-    carried_bytes = carrying.share_bytes(_SIZES[dtype] * longest)
+    carried_bytes = carrying.share_bytes(item_bytes(dtype) * longest)
     words = filled(Block, scale=float_bits(scale), rows_at_once=rows_at_once, **groups._asdict())
     words[Block.carried + Carried.share_bytes] = carried_bytes
     can_carry = longest >= _SHORTEST_RANGE

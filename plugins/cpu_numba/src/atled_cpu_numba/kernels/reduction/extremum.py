@@ -103,7 +103,7 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
 
     real = Real(dtype)
     floats, size = real.pointer, real.size
-    open_share, rows_at = columns_of(real, Block.carried)
+    open_share, rows_at = columns_of(size, Block.carried)
 
     @kernel
     def extremum_columns(block, part, parts):

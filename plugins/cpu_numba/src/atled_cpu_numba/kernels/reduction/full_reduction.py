@@ -13,6 +13,11 @@ def accepts(call: Call) -> bool | str:
     return reduction.accepts(_sum(call))
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """As of Sum and Mean."""
+    return reduction.narrow_arguments(_sum(call))
+
+
 def prepare(call: Call) -> Prepared:
     """x -> y."""
     return reduction.prepare(_sum(call))

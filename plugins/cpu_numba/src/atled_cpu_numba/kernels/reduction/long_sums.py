@@ -11,7 +11,8 @@ from collections.abc import Callable
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.reduction.groups import Groups
 from atled_cpu_numba.kernels.shared import carrying
-from atled_cpu_numba.kernels.shared.launch import float_bits, kernels_by_dtype, launch, most_shares, share_count
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.launch import ANY, float_bits, kernels_by_dtype, launch, most_shares, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _STRETCH = 4096
@@ -23,7 +24,7 @@ _MOST_ROWS = 64  # more of them are enough shares by themselves
 class Block:
     """What the kernel reads; the sizes are those of `groups.Groups`."""
 
-    x: int  # address
+    x: int  # address; it may be narrow, y is of the dtype that is computed in
     y: int  # address
     kept_outer: int
     reduced_outer: int
@@ -41,9 +42,9 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import plain_sum
 
-    real, sum_up = Real(dtype), plain_sum(dtype)
+    real, sum_up = Real(real_of(dtype)), plain_sum(dtype)
     number, floats = real.kind, real.pointer
-    open_share, range_at = carrying.ranges_of(real, Block.carried)
+    open_share, range_at = carrying.ranges_of(item_bytes(dtype), Block.carried)
 
     @kernel
     def sum_stretches(block, part, parts):
@@ -74,7 +75,7 @@ def _build(dtype: str) -> Callable[..., int]:
     return sum_stretches
 
 
-_KERNELS = kernels_by_dtype("sum_stretches", _build, depends=carrying.PARAMETERS)
+_KERNELS = kernels_by_dtype("sum_stretches", _build, dtypes=ANY, depends=carrying.PARAMETERS)
 
 
 def are_long(groups: Groups) -> bool:
@@ -83,9 +84,9 @@ def are_long(groups: Groups) -> bool:
 
 
 def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepared:
-    """x -> y, sums along the rows times `scale`."""
+    """x of `dtype` -> y, sums along the rows times `scale`."""
     units = groups.kept_outer * groups.reduced_outer * groups.kept_inner * -(-groups.reduced_inner // _STRETCH)
-    carried_bytes = carrying.share_bytes((8 if dtype == "float64" else 4) * _STRETCH)
+    carried_bytes = carrying.share_bytes(item_bytes(dtype) * _STRETCH)
     words = filled(Block, scale=float_bits(scale), **groups._asdict())
     words[Block.carried + carrying.Carried.share_bytes] = carried_bytes
     return launch(

@@ -8,13 +8,10 @@ Scratch memory stands where the input would: per share a block for the range ker
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atled.plugin import RANGE_BLOCK_WORDS
 from atled_cpu_numba.kernels.shared.layout import layout
-
-if TYPE_CHECKING:
-    from atled_cpu_numba.kernels.shared.options import Real
 
 
 @layout
@@ -37,7 +34,7 @@ def share_bytes(range_bytes: int) -> int:
     return _BLOCK_BYTES + -(-range_bytes // 64) * 64
 
 
-def columns_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def columns_of(size: int, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two functions for kernels on blocks of columns, which lie in the rows of the input one piece in each.
 
     open_share: as that of `ranges_of`, whose parameters `w`, `x` and `own` the next one has, too.
@@ -47,8 +44,7 @@ def columns_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[...
     """
     from atled_cpu_numba.kernels.shared.options import inlined
 
-    size = real.size
-    open_share, range_at = ranges_of(real, first)
+    open_share, range_at = ranges_of(size, first)
 
     @inlined
     def rows_at(w, x, own, start, rows, columns, count):
@@ -67,8 +63,8 @@ def columns_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[...
     return open_share, rows_at
 
 
-def ranges_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Two functions for kernels on arrays of a dtype, in whose blocks the words of `Carried` begin with word `first`.
+def ranges_of(size: int, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two functions for kernels on elements of `size` bytes, in whose blocks the words of `Carried` begin with `first`.
 
     open_share(w, x, part) -> the workspace of a share, 0 if it has none; w: the block, x: address of the input.
     range_at(w, x, own, begin, end, skip) -> the address of element `begin` of the input, from which those up to `end`
@@ -76,8 +72,6 @@ def ranges_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[...,
     """
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import inlined
-
-    size = real.size
 
     @inlined
     def open_share(w, x, part):

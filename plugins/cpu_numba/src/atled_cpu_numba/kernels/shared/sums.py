@@ -56,7 +56,7 @@ def sums_of_four(dtype: str) -> Any:
 
     Where there are few numbers, deciding what there is to add takes longer than adding.
     """
-    add_up = _make_sums(dtype, dtype, 4, lambda builder, values, numbers: values)
+    add_up = _make_sums(dtype, real_of(dtype), 4, lambda builder, values, numbers: values)
 
     @inlined
     def sum_up(x, step, count):
