@@ -22,6 +22,8 @@ from atled_cpu_numba.store import Kernel
 _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
+_MOST_PLACES = 1 << 31  # of columns: they are kept in 32 bits
+_STRETCH = 4096  # elements of a row of which the extremum is found before its place
 _SEARCHED = 64  # elements in which the extremum is looked for at once
 _RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
 _SMALL_BYTES = 1 << 15  # of what is reduced at once: below, several are computed between neighbouring steps
@@ -46,13 +48,16 @@ class Block:
 
 
 def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
+    from numba import types
+
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import higher, lower
+    from atled_cpu_numba.kernels.shared.scalars import choose, higher, lower
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
     better = higher if sign > 0 else lower
+    flag = types.int32 if dtype == "float32" else types.int64  # as wide as an element, for as many in a vector
 
     @kernel
     def extremum_rows(block, part, parts):
@@ -62,48 +67,57 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
         count = w[Block.kept_outer] * kept_inner
         for i in range(count * part // parts, count * (part + 1) // parts):
             outer = i // kept_inner
-            inner = i - outer * kept_inner
-            place, found = -1, floats(w[Block.x])[0]
+            row = w[Block.x] + size * (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
+            # The first stretch of the extremum, which is NaN where that has one.
+            found, has_nan, found_row, found_start = floats(row)[0], False, -1, 0
             for r in range(reduced_outer):
-                x = floats(w[Block.x] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
-                best, nans = x[0], 0
-                for j in range(length):
-                    best = better(best, x[j])
-                    nans += x[j] != x[j]
-                if place >= 0 and (found != found or (nans == 0 and sign * best <= sign * found)):
-                    continue
-                if not places:
-                    found, place = number(math.nan) if nans > 0 else best, 0
-                    continue
-                # Now its place: first the right stretch, in vectors, then in there.
-                start = 0
-                while start + _SEARCHED <= length:
-                    hits = 0
-                    for j in range(start, start + _SEARCHED):
-                        hits += x[j] != x[j] if nans > 0 else x[j] == best
-                    if hits > 0:
-                        break
-                    start += _SEARCHED
-                while x[start] == x[start] if nans > 0 else x[start] != best:
-                    start += 1
-                found = x[start]
-                place = r * length + start
-            y[i] = found
-            if places:
-                index[i] = place
+                for start in range(0, length, _STRETCH):
+                    x = floats(row + size * (r * kept_inner * length + start))
+                    best, nans = x[0], flag(0)
+                    for j in range(min(_STRETCH, length - start)):
+                        best = better(best, x[j])
+                        nans |= choose(x[j] != x[j], flag(1), flag(0))
+                    wins = found_row < 0 or nans != flag(0) or sign * best > sign * found
+                    if wins and not has_nan:
+                        found, has_nan, found_row, found_start = best, nans != flag(0), r, start
+            if not places:
+                y[i] = number(math.nan) if has_nan else found
+                continue
+            # Its place in there: first the right piece, in vectors.
+            x = floats(row + size * (found_row * kept_inner * length))
+            start = found_start
+            while start + _SEARCHED <= length:
+                hits = flag(0)
+                for j in range(start, start + _SEARCHED):
+                    hits |= choose((x[j] != x[j]) if has_nan else (x[j] == found), flag(1), flag(0))
+                if hits != flag(0):
+                    break
+                start += _SEARCHED
+            while x[start] == x[start] if has_nan else x[start] != found:
+                start += 1
+            y[i] = x[start]
+            index[i] = found_row * length + start
         return 0
 
     return extremum_rows
 
 
 def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, ints64, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from numba import types
+
+    from atled_cpu_numba.codegen import call3, ints32, ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
     from atled_cpu_numba.kernels.shared.scalars import choose
 
     real = Real(dtype)
     floats, size = real.pointer, real.size
     open_share, rows_at = columns_of(size, Block.carried)
+    # Places are as wide as elements until they are known, for as many in a vector.
+    place_of, places_at = (types.int32, ints32) if dtype == "float32" else (types.int64, ints64)
+
+    @inlined
+    def wins(value, best):
+        return (sign * value > sign * best) | ((value != value) & (best == best))
 
     @kernel
     def extremum_columns(block, part, parts):
@@ -118,7 +132,8 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
             first = (unit - outer * blocks) * step
             count = min(step, columns - first)
             y = floats(w[Block.y] + size * (outer * columns + first))
-            index = ints64(w[Block.index] + 8 * (outer * columns + first))
+            index_at = w[Block.index] + 8 * (outer * columns + first)
+            place = places_at(index_at)
             for piece in range((rows + at_once - 1) // at_once):
                 top = piece * at_once
                 bottom = min(rows, top + at_once)
@@ -129,15 +144,34 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
                     for j in range(count):
                         y[j] = x[j]
                         if places:
-                            index[j] = 0
-                for row in range(max(1, top), bottom):
-                    x = floats(at + size * (row - top) * stride)
+                            place[j] = place_of(0)
+                row = max(1, top)
+                at += size * (row - top) * stride
+                for pair in range((bottom - row) // 2):
+                    x0, x1 = floats(at), floats(at + size * stride)
+                    row0, row1 = place_of(row + 2 * pair), place_of(row + 2 * pair + 1)
                     for j in range(count):
-                        best, value = y[j], x[j]
-                        wins = (sign * value > sign * best) | ((value != value) & (best == best))
-                        y[j] = choose(wins, value, best)
+                        best = y[j]
+                        is_first = wins(x0[j], best)
+                        best = choose(is_first, x0[j], best)
+                        is_second = wins(x1[j], best)
+                        y[j] = choose(is_second, x1[j], best)
                         if places:
-                            index[j] = choose(wins, row, index[j])
+                            place[j] = choose(is_second, row1, choose(is_first, row0, place[j]))
+                    at += size * 2 * stride
+                if (bottom - row) % 2 != 0:
+                    x, last = floats(at), place_of(bottom - 1)
+                    for j in range(count):
+                        best = y[j]
+                        is_first = wins(x[j], best)
+                        y[j] = choose(is_first, x[j], best)
+                        if places:
+                            place[j] = choose(is_first, last, place[j])
+            if places and size == 4:
+                # From the last one on, since they lie where the index will be.
+                index = ints64(index_at)
+                for j in range(count - 1, -1, -1):
+                    index[j] = place[j]
             if w[Block.after] != 0:
                 start = outer * columns + first
                 call3(w[Block.after], w[Block.after_block], start, start + count)
@@ -248,7 +282,7 @@ def prepare(call: Call) -> Prepared:
         prepared = launch(_MOVING_KERNELS[name][dtype], words, arguments, parts=parts, errors=_ERRORS)
         is_empty = call.outputs[0].size == 0
         return prepared if is_empty else in_pieces(prepared, call, groups.kept_outer, source=None, checks=True)
-    by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1
+    by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1 or groups.reduced_outer > _MOST_PLACES
     if by_rows:
         parts = share_count(work_us, groups.kept_outer * groups.kept_inner)
     else:
