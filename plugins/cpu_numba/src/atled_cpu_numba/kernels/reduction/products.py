@@ -1,0 +1,126 @@
+"""Prod over any axes that collapse into four groups, multiplied in float64.
+
+A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves; a column in the order of its
+rows, four at a time. So a product depends neither on shares nor on vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
+from atled_cpu_numba.kernels.reduction.groups import columns_at_once, groups_of
+from atled_cpu_numba.kernels.shared.launch import in_lines, kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+
+_ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What both kernels read; the sizes are those of `groups.Groups`."""
+
+    x: int  # address
+    y: int  # address
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+    workspace: int  # of columns: address of the products
+    share_bytes: int  # of columns: of the workspace, per share
+    unit_columns: int  # of columns: how many make a unit
+
+
+def _build_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.lane_products import row_product
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real, multiply = Real(dtype), row_product(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def product_rows(block, part, parts):
+        w = words(block)
+        reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
+        y, count = floats(w[Block.y]), w[Block.kept_outer] * kept_inner
+        for i in range(count * part // parts, count * (part + 1) // parts):
+            outer = i // kept_inner
+            at = w[Block.x] + size * (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
+            product = 1.0
+            for r in range(reduced_outer):
+                product *= multiply(at + size * r * kept_inner * length, length)
+            y[i] = number(product)
+        return 0
+
+    return product_rows
+
+
+def _build_columns(dtype: str) -> Callable[..., int]:
+    import numpy as np
+
+    from atled_cpu_numba.codegen import floats64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def product_columns(block, part, parts):
+        w = words(block)
+        rows, columns, step = w[Block.reduced_outer], w[Block.kept_inner], w[Block.unit_columns]
+        products = floats64(w[Block.workspace] + part * w[Block.share_bytes])
+        blocks = (columns + step - 1) // step
+        for unit in range(
+            w[Block.kept_outer] * blocks * part // parts, w[Block.kept_outer] * blocks * (part + 1) // parts
+        ):
+            outer = unit // blocks
+            first = (unit - outer * blocks) * step
+            count = min(step, columns - first)
+            for j in range(count):
+                products[j] = 1.0
+            at = w[Block.x] + size * (outer * rows * columns + first)
+            for _ in range(rows // 4):
+                x0, x1 = floats(at), floats(at + size * columns)
+                x2, x3 = floats(at + size * 2 * columns), floats(at + size * 3 * columns)
+                for j in range(count):
+                    lower, upper = np.float64(x0[j]) * np.float64(x1[j]), np.float64(x2[j]) * np.float64(x3[j])
+                    products[j] = products[j] * lower * upper
+                at += size * 4 * columns
+            for _ in range(rows % 4):
+                x = floats(at)
+                for j in range(count):
+                    products[j] *= np.float64(x[j])
+                at += size * columns
+            y = floats(w[Block.y] + size * (outer * columns + first))
+            for j in range(count):
+                y[j] = number(products[j])
+        return 0
+
+    return product_columns
+
+
+_ROWS = kernels_by_dtype("product_rows", _build_rows)
+_COLUMNS = kernels_by_dtype("product_columns", _build_columns)
+
+
+def prepare(call: Call) -> Prepared:
+    """Prod: x -> y."""
+    groups, dtype = groups_of(call), call.outputs[0].dtype.name
+    kept = groups.kept_outer * groups.kept_inner
+    work_us = kept * groups.reduced_outer * groups.reduced_inner / _ELEMENTS_PER_US
+    words = filled(Block, **groups._asdict())
+    if groups.reduced_inner != 1 or groups.kept_inner == 1:
+        parts = share_count(work_us, kept)
+        return launch(_ROWS[dtype], words, (Block.x, Block.y), parts=parts, note="products of rows")
+    parts, words[Block.unit_columns] = columns_at_once(groups, work_us)
+    words[Block.share_bytes] = share_bytes = in_lines(8 * words[Block.unit_columns])
+    return launch(
+        _COLUMNS[dtype],
+        words,
+        (Block.x, Block.y, Block.workspace),
+        parts=parts,
+        workspace=share_bytes * parts,
+        note="products of columns",
+    )
