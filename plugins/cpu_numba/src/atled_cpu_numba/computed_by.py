@@ -38,6 +38,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.reduction.scans": ("CumProd", "CumSum"),
     "kernels.reduction.truth": ("All", "Any"),
     "kernels.filling": ("Constant", "Sink"),
+    "kernels.flipping": ("Flip",),
     "kernels.reduction.full_reduction": ("GlobalAveragePooling", "ReduceMean", "ReduceSum"),
     "kernels.joining": ("Concatenate", "Split", "Stack"),
     "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
@@ -92,6 +93,7 @@ EITHER_LAYOUT = KERNELS["kernels.pooling.cut_windows"]
 INTEGERS = frozenset(
     (
         "kernels.embedding",
+        "kernels.flipping",
         "kernels.joining",
         "kernels.reduction.truth",
         "kernels.reduction.whole_sums",
@@ -142,7 +144,6 @@ ADOPTED: Mapping[str, str] = {
     "DiagonalMatrix": _ROWS,
     "Eye": _SMALL,
     "FFT": "NumPy's pocketfft; NNabla has none for the processor",
-    "Flip": f"{_ROWS}; a third of NNabla's time",
     "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
     "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
     "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
