@@ -16,10 +16,10 @@ def test_every_function_of_nnablas_is_decided():
 
 
 def test_a_function_without_a_decision_is_told(monkeypatch):
-    monkeypatch.delitem(ADOPTED, "Flip")
-    assert cpu_page.undecided(["flip", "relu", "affine"]) == ["Flip"]
+    monkeypatch.delitem(ADOPTED, "MatrixDiag")
+    assert cpu_page.undecided(["matrix_diag", "relu", "affine"]) == ["MatrixDiag"]
     assert cpu_page.undecided(["relu"]) == []
-    assert f"| Flip | {RULE} |" in cpu_page.page()
+    assert f"| MatrixDiag | {RULE} |" in cpu_page.page()
 
 
 def test_what_is_adopted_has_nothing_better():

@@ -44,6 +44,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
     "kernels.largest": ("TopKData",),
     "kernels.noise": ("VATNoise",),
+    "kernels.padding": ("Pad",),
     "kernels.recurrent.sequences": (
         "GRUSequence",
         "GRUSequenceGrad",
@@ -152,7 +153,6 @@ ADOPTED: Mapping[str, str] = {
     "MatrixDiag": f"{_ROWS}; 0.8 of NNabla's time",
     "MatrixDiagPart": f"{_ROWS}; 0.7 of NNabla's time",
     "MeanSubtraction": "a mean and a difference in NumPy; half of NNabla's time",
-    "Pad": f"{_ROWS}; a thirtieth of NNabla's time",
     "Reshape": "a view: nothing is computed",
     "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
     "SVD": _LAPACK,

@@ -1,7 +1,7 @@
 """Flip: rows moved in the order of another axis, or each reversed.
 
-Neighbouring axes that are both flipped, or both not, are one: so flipped ones and others alternate. The last two of them
-are a plane, of which either the rows come in reversed order or the elements of each row do.
+Neighbouring axes that are both flipped, or both not, are one: so flipped ones and others alternate. The last two are a
+plane, of which either the rows come in reversed order or the elements of each row do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 @layout
 class Block:
-    """What the kernel reads; after the words named come the sizes of the axes before the plane, from the last one on."""
+    """What the kernel reads; behind its words come the sizes of the axes before the plane, the last one first."""
 
     x: int  # address
     y: int  # address
@@ -101,9 +101,7 @@ def prepare(call: Call) -> Prepared:
     assert x is not None
     (*before, rows, length), reverses = _merged(x.shape, call.attributes["axes"])
     planes = x.size // (rows * length)
-    words = filled(
-        Block, planes=planes, rows=rows, length=length, reverses=int(reverses), axes=len(before)
-    )
+    words = filled(Block, planes=planes, rows=rows, length=length, reverses=int(reverses), axes=len(before))
     words += before[::-1]
     parts = share_count(2 * x.size * x.dtype.itemsize / _BYTES_PER_US, planes * rows)
     note = "reversed rows" if reverses else "rows in reversed order"

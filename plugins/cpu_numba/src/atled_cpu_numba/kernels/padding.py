@@ -1,0 +1,147 @@
+"""Pad by a constant: rows moved into longer ones, and the stretches between them filled.
+
+An axis that is not padded is one with the axis before it: so rows are of the last padded axis, and the last two axes
+are a plane. Shares are made of the rows of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from atled.plugin import Call, NamedTuple, Prepared
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+
+
+@layout
+class Block:
+    """What the kernel reads; behind its words comes a table of the axes before the plane, the last one first.
+
+    Of each axis there are its size in the result, the padding before it, and its size in x.
+    """
+
+    x: int  # address
+    y: int  # address
+    value: int  # bits of a float64
+    planes: int  # of the result
+    rows: int  # of a plane of x
+    length: int  # of a row of x
+    padded_rows: int  # of a plane of the result
+    padded_length: int
+    rows_before: int  # those of a plane of x
+    before: int  # the elements of a row of x
+    axes: int  # before the plane
+    table: int = 0
+
+
+_BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
+
+
+class _Axis(NamedTuple):
+    """An axis, or several as one: its size in the result, the padding before it, and its size in x."""
+
+    padded: int
+    before: int
+    size: int
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+
+    real, copy_rows = Real(dtype), make_copy_rows(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @inlined
+    def fill(at, count, value):
+        y = floats(at)
+        for i in range(count):
+            y[i] = value
+
+    @kernel
+    def pad(block, part, parts):
+        w = words(block)
+        rows, length, value = w[Block.rows], w[Block.length], number(float64_of_bits(w[Block.value]))
+        padded_rows, padded_length = w[Block.padded_rows], w[Block.padded_length]
+        row, after = w[Block.planes] * padded_rows * part // parts, w[Block.planes] * padded_rows * (part + 1) // parts
+        while row < after:
+            plane = row // padded_rows
+            first = row - plane * padded_rows
+            end = min(padded_rows, first + after - row)
+            rest, source, step, is_inside = plane, 0, 1, True
+            for axis in range(w[Block.axes]):
+                entry = Block.table + 3 * axis
+                place = rest % w[entry] - w[entry + 1]
+                is_inside = is_inside and 0 <= place < w[entry + 2]
+                source += step * place
+                step *= w[entry + 2]
+                rest //= w[entry]
+            low, high = max(first, w[Block.rows_before]), min(end, w[Block.rows_before] + rows)
+            y = w[Block.y] + size * row * padded_length
+            row += end - first
+            if not is_inside or low >= high:
+                fill(y, (end - first) * padded_length, value)
+                continue
+            # What is behind a row and what is before the next one are one stretch.
+            x = w[Block.x] + size * (source * rows + low - w[Block.rows_before]) * length
+            target = y + size * ((low - first) * padded_length + w[Block.before])
+            fill(y, (low - first) * padded_length + w[Block.before], value)
+            copy_rows((x, length, target, padded_length, high - low, length))
+            for i in range(high - low - 1):
+                fill(target + size * (i * padded_length + length), padded_length - length, value)
+            done = (high - 1 - first) * padded_length + w[Block.before] + length
+            fill(y + size * done, (end - first) * padded_length - done, value)
+        return 0
+
+    return pad
+
+
+_KERNELS = kernels_by_dtype("pad", _build)
+
+
+def _merged(shape: Sequence[int], widths: Sequence[int]) -> list[_Axis]:
+    """At least two axes."""
+    axes: list[_Axis] = []
+    for size, before, after in zip(shape, widths[::2], widths[1::2], strict=True):
+        if axes and not before and not after:
+            axes[-1] = _Axis(*(size * number for number in axes[-1]))
+        else:
+            axes.append(_Axis(before + size + after, before, size))
+    return [_Axis(1, 0, 1)] * (2 - len(axes)) + axes
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether arrays are float32 or float64 and not empty, and the padding is a constant."""
+    if call.attributes["mode"] != "constant":
+        return f"pads by a constant, not in mode {call.attributes['mode']!r}"
+    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
+
+
+def prepare(call: Call) -> Prepared:
+    """Pad: x -> y."""
+    x, y = call.inputs[0], call.outputs[0]
+    assert x is not None
+    *before, rows, columns = _merged(x.shape, call.attributes["pad_width"])
+    padded_rows = y.size // columns.padded
+    words = filled(
+        Block,
+        planes=padded_rows // rows.padded,
+        rows=rows.size,
+        length=columns.size,
+        padded_rows=rows.padded,
+        padded_length=columns.padded,
+        rows_before=rows.before,
+        before=columns.before,
+        axes=len(before),
+    )
+    for axis in before[::-1]:
+        words += axis
+    return launch(
+        _KERNELS[x.dtype.name],
+        words,
+        (Block.x, Block.y),
+        parts=share_count((x.size + y.size) * x.dtype.itemsize / _BYTES_PER_US, padded_rows),
+        attributes={"constant_value": Block.value},
+        note="rows",
+    )

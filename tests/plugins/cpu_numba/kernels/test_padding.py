@@ -1,0 +1,26 @@
+"""Pad by a constant against NumPy's: any axes, merged where they are not padded."""
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba.kernels import padding
+
+CASES = [
+    ((7,), (2, 3)), ((7,), (0, 0)), ((), ()), ((5, 3), (1, 0, 0, 2)), ((5, 37), (3, 4, 5, 6)),
+    ((40, 300), (0, 0, 1, 1)),
+    ((40, 300), (2, 1, 0, 0)), ((4, 5, 6, 7), (0, 0, 0, 0, 1, 1, 2, 3)), ((4, 5, 6, 7), (0, 0, 1, 2, 3, 0, 0, 0)),
+    ((2, 3, 4, 5), (1, 2, 3, 1, 0, 2, 2, 0)), ((2, 3, 2, 3, 2), (1, 0, 0, 0, 0, 1, 1, 1, 0, 0)),
+    ((2, 3, 4, 5), (1, 1, 0, 0, 0, 0, 0, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape, widths", CASES)
+@pytest.mark.parametrize("value", [0.0, -1.5, np.nan])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_padded_axes(run, parts, shape, widths, value, dtype):
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    expected = np.pad(x, list(zip(widths[::2], widths[1::2], strict=True)), constant_values=value) if shape else x
+    y = np.full(expected.shape, 77, dtype)
+    padded = {"floats": {"constant_value": value}, "pad_width": widths, "mode": "constant"}
+    assert run(padding, "Pad", [x], [y], parts=parts, **padded) == 0
+    np.testing.assert_array_equal(y, expected)
