@@ -10,15 +10,12 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 
 @layout
 class Block:
-    """What the kernel reads; behind its words comes a table of the axes before the plane, the last one first.
-
-    Of each axis there are its size in the result, the padding before it, and its size in x.
-    """
+    """What the kernel reads; behind its words come entries of the axes before the plane, the last one first."""
 
     x: int  # address
     y: int  # address
@@ -31,9 +28,19 @@ class Block:
     rows_before: int  # those of a plane of x
     before: int  # the elements of a row of x
     axes: int  # before the plane
-    table: int = 0
+    entries: int = 0  # one per axis before the plane
 
 
+@layout
+class Entry:
+    """What the kernel reads of an axis."""
+
+    padded: int  # its size in the result
+    before: int  # the padding before it
+    size: int  # in x
+
+
+_ENTRY = size_of(Entry)
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -71,12 +78,12 @@ def _build(dtype: str) -> Callable[..., int]:
             end = min(padded_rows, first + after - row)
             rest, source, step, is_inside = plane, 0, 1, True
             for axis in range(w[Block.axes]):
-                entry = Block.table + 3 * axis
-                place = rest % w[entry] - w[entry + 1]
-                is_inside = is_inside and 0 <= place < w[entry + 2]
+                entry = Block.entries + _ENTRY * axis
+                place = rest % w[entry + Entry.padded] - w[entry + Entry.before]
+                is_inside = is_inside and 0 <= place < w[entry + Entry.size]
                 source += step * place
-                step *= w[entry + 2]
-                rest //= w[entry]
+                step *= w[entry + Entry.size]
+                rest //= w[entry + Entry.padded]
             low, high = max(first, w[Block.rows_before]), min(end, w[Block.rows_before] + rows)
             y = w[Block.y] + size * row * padded_length
             row += end - first
@@ -136,7 +143,7 @@ def prepare(call: Call) -> Prepared:
         axes=len(before),
     )
     for axis in before[::-1]:
-        words += axis
+        words += filled(Entry, **axis._asdict())
     return launch(
         _KERNELS[x.dtype.name],
         words,
