@@ -76,7 +76,7 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
                     best, nans = x[0], flag(0)
                     for j in range(min(_STRETCH, length - start)):
                         best = better(best, x[j])
-                        nans |= choose(x[j] != x[j], flag(1), flag(0))
+                        nans = choose(x[j] != x[j], flag(1), nans)
                     wins = found_row < 0 or nans != flag(0) or sign * best > sign * found
                     if wins and not has_nan:
                         found, has_nan, found_row, found_start = best, nans != flag(0), r, start
@@ -89,7 +89,7 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
             while start + _SEARCHED <= length:
                 hits = flag(0)
                 for j in range(start, start + _SEARCHED):
-                    hits |= choose((x[j] != x[j]) if has_nan else (x[j] == found), flag(1), flag(0))
+                    hits = choose((x[j] != x[j]) if has_nan else (x[j] == found), flag(1), hits)
                 if hits != flag(0):
                     break
                 start += _SEARCHED
