@@ -351,7 +351,41 @@ def _elementwise() -> list[Row]:
                 work=work.arrays(1, 1000, 1000),
             )
         )
-    return rows
+    return [*rows, *_reductions()]
+
+
+def _reductions() -> list[Row]:
+    """Extrema and products, and rows that are moved."""
+    module, libraries, goal = "bench_rows.reductions:", (*_LIBRARIES, "numpy"), Goal(0.95, ["torch"])
+    rows = [
+        Row(
+            f"{name} 1000x1000, {which}",
+            f"{module}{case}",
+            libraries,
+            {"axis": axis},
+            unit="us",
+            # A product of 1e6 numbers near 1.
+            tolerance=_LOOSE,
+            goal=goal,
+            work=work.arrays(1, 1000, 1000),
+        )
+        for name, case in (("max", "maximum"), ("prod", "product"))
+        for which, axis in (("axis 0", 0), ("axis 1", 1), ("all", None))
+    ]
+    rows += [
+        Row(
+            f"flip 1000x1000, axis {axis}",
+            f"{module}flip",
+            libraries,
+            {"axis": axis},
+            unit="us",
+            goal=goal,
+            work=work.arrays(2, 1000, 1000),
+        )
+        for axis in (0, 1)
+    ]
+    padded = "pad 16x64x32x32 by 1"
+    return [*rows, Row(padded, f"{module}pad", libraries, unit="us", goal=goal, work=work.arrays(2, 16, 64, 32, 32))]
 
 
 def _layers() -> list[Row]:

@@ -55,7 +55,8 @@ def _write(w: Writer, address: Any, count: Any) -> Any:
         )
         product = builder.fmul(low, high)
     product = builder.extract_element(product, ir.Constant(_INT32, 0))
+    # The rest by itself: it does not wait for the lanes.
     begun = builder.mul(groups, w.number(_LANES))
-    with w.counted(builder.sub(count, begun), [product]) as (place, (product,), following):
-        following.append(builder.fmul(product, element(builder.add(begun, place), w.float, _DOUBLE)))
-    return following[0]
+    with w.counted(builder.sub(count, begun), [ir.Constant(_DOUBLE, 1.0)]) as (place, (rest,), following):
+        following.append(builder.fmul(rest, element(builder.add(begun, place), w.float, _DOUBLE)))
+    return builder.fmul(product, following[0])
