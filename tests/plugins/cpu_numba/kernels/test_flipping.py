@@ -13,7 +13,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("shape, axes", CASES)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "float16", "int16"])
 def test_flipped_axes(run, parts, shape, axes, dtype):
     x = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
     y = np.full(shape, 77, dtype)

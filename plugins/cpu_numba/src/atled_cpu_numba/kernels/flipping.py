@@ -7,10 +7,12 @@ plane, of which either the rows come in reversed order or the elements of each r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import MOVED, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -32,11 +34,10 @@ _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
 
-    real, copy_rows = Real(dtype), make_copy_rows(dtype)
-    floats, size = real.pointer, real.size
+    elements, size, copy_rows = moves_of(dtype)
 
     @kernel
     def flip(block, part, parts):
@@ -60,7 +61,7 @@ def _build(dtype: str) -> Callable[..., int]:
             x, y = w[Block.x] + size * source * rows * length, w[Block.y] + size * row * length
             if reverses:
                 for i in range(count):
-                    last, target = floats(x + size * ((first + i + 1) * length - 1)), floats(y + size * i * length)
+                    last, target = elements(x + size * ((first + i + 1) * length - 1)), elements(y + size * i * length)
                     for j in range(length):
                         target[j] = last[-j]
             else:
@@ -71,7 +72,11 @@ def _build(dtype: str) -> Callable[..., int]:
     return flip
 
 
-_KERNELS = kernels_by_dtype("flip", _build)
+_SHORTS = "16 bits"  # as `moved_as` has it
+_KERNELS = {
+    **kernels_by_dtype("flip", _build),
+    _SHORTS: Kernel("flip_shorts", partial(_build, _SHORTS), parameters=(_SHORTS,)),
+}
 
 
 def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[list[int], bool]:
@@ -91,8 +96,8 @@ def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[list[int], bool]
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether elements have 4 or 8 bytes and there are some."""
-    return refuse_floats(call, REALS, floats=(0,), empty=False, moves=True) or True
+    """Whether elements have 2, 4 or 8 bytes and there are some."""
+    return refuse_floats(call, MOVED, floats=(0,), empty=False, moves=True) or True
 
 
 def prepare(call: Call) -> Prepared:

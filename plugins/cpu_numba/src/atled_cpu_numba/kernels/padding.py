@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Call, NamedTuple, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.elements import real_of
+from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
+    REALS,
+    kernels_by_dtype,
+    launch,
+    narrow_dtypes,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 
@@ -54,17 +63,29 @@ class _Axis(NamedTuple):
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.kernels.shared.lanes import SIZES
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_element_access
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    real, copy_rows = Real(dtype), make_copy_rows(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    elements, size, copy_rows = moves_of(dtype)
+    number = Real(real_of(dtype)).kind
 
-    @inlined
-    def fill(at, count, value):
-        y = floats(at)
-        for i in range(count):
-            y[i] = value
+    if dtype in SIZES:
+
+        @inlined
+        def fill(at, count, value):
+            y = elements(at)
+            for i in range(count):
+                y[i] = value
+
+    else:
+        store_element = make_element_access(dtype)[1]
+
+        @inlined
+        def fill(at, count, value):
+            for i in range(count):
+                store_element(at, i, value)
 
     @kernel
     def pad(block, part, parts):
@@ -104,7 +125,7 @@ def _build(dtype: str) -> Callable[..., int]:
     return pad
 
 
-_KERNELS = kernels_by_dtype("pad", _build)
+_KERNELS = kernels_by_dtype("pad", _build, dtypes=ANY)
 
 
 def _merged(shape: Sequence[int], widths: Sequence[int]) -> list[_Axis]:
@@ -119,10 +140,10 @@ def _merged(shape: Sequence[int], widths: Sequence[int]) -> list[_Axis]:
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether arrays are float32 or float64 and not empty, and the padding is a constant."""
+    """Whether arrays are of floats that this processor converts, and not empty, and the padding is a constant."""
     if call.attributes["mode"] != "constant":
         return f"pads by a constant, not in mode {call.attributes['mode']!r}"
-    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
+    return refuse_floats(call, (*REALS, *narrow_dtypes()), floats=(0,), empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:
