@@ -215,6 +215,8 @@ class Inference:
             self._plans.clear()  # the others are of arrays that were replaced, which they would keep alive
         runner = runner_of(compiled, descs, self._values, self._plans.memories)
         observed = runner if isinstance(runner, BoundRunner) else BoundRunner(compiled, descs, self._values)
+        for reader in (runner, observed):  # only now: another thread may tell them at once
+            self._values.note_reader(reader)
         return _Planned(epoch, like, runner, observed)
 
     def _unfit(self, descs: Sequence[ArrayDesc], error: ValueError) -> ValueError:

@@ -37,8 +37,6 @@ class Runner(ABC):
         changed = {number - len(self._descs) for number, _, _ in compiled.plan.written}
         self._watched = [cell for number, cell in enumerate(values.parameters) if number not in changed]
 
-        values.note_reader(self)
-
         # The inputs are no part of what is computed from parameters alone.
         self._outside = [*(ArrayCell(0) for _ in descs), *values.parameters]
 
