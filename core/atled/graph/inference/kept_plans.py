@@ -11,7 +11,7 @@ from atled.graph.inference.working_memory import WorkingMemories
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
-_STEPS_LIMIT = 20_000  # about 10 to 15 KB each, and as much for a plan
+_STEPS_LIMIT = 20_000  # about 6 to 15 KB each
 _PLANS_LIMIT = 4096  # a bound for plans without steps
 
 
