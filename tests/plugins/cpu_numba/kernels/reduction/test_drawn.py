@@ -8,7 +8,7 @@ from drawn_calls import CASES, check
 # Sums of some thousand terms; the sum's gradient is spread before it is cast.
 TOLERANCE = {"float": 1e-4, "half": 5e-2, "bf16": 4e-1, "double": 1e-10}
 MOST = 1 << 16  # elements
-PLAIN = ("sum", "mean", "max", "min")
+PLAIN = ("sum", "mean", "max", "min", "prod")
 
 
 def drawn_shape(rng):
@@ -26,6 +26,8 @@ def attempt(rng, config):
     x, more = rng.standard_normal(shape), []
     if name in ("max", "min"):
         x = rng.integers(-9, 9, shape)  # many are equal
+    elif name == "prod":
+        x = rng.choice([-1.0, 1.0], shape)  # products of any count are within range
     elif name == "steps":
         more = [rng.standard_normal([1 if axis in axes else size for axis, size in enumerate(shape)])]
     elif name == "cross entropy":
