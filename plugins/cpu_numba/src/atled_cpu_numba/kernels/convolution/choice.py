@@ -21,7 +21,7 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
-from atled_cpu_numba.kernels.depthwise.plane_tasks import forward_pad, in_planes
+from atled_cpu_numba.kernels.convolution.turned import forward_pad
 from atled_cpu_numba.kernels.shared.geometry import Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
@@ -42,7 +42,17 @@ if TYPE_CHECKING:
         slices,
         window_panels,
     )
-    from atled_cpu_numba.kernels.depthwise import filters, halving, lines, padded, planes, squares, strided, volumes
+    from atled_cpu_numba.kernels.depthwise import (
+        filters,
+        halving,
+        lines,
+        padded,
+        plane_tasks,
+        planes,
+        squares,
+        strided,
+        volumes,
+    )
     from atled_cpu_numba.kernels.winograd import lines as winograd_lines
 else:
     (chwn,) = on_demand("kernels.chwn", "choice")
@@ -55,6 +65,7 @@ else:
     filters, halving, lines, padded, planes, squares, strided, volumes = on_demand(
         "kernels.depthwise", "filters", "halving", "lines", "padded", "planes", "squares", "strided", "volumes"
     )
+    (plane_tasks,) = on_demand("kernels.depthwise", "plane_tasks")
     (winograd_lines,) = on_demand("kernels.winograd", "lines")
 
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
@@ -249,7 +260,7 @@ def _square_ways(task: Task, whole: Problem) -> Iterator[Way]:
 
 def _plane_ways(task: Task, whole: Problem) -> Iterator[Way]:
     """Filters of planes that stay in the caches, if it is that."""
-    near = in_planes(task)
+    near = plane_tasks.in_planes(task) if task.groups > 1 else None  # imported where there are groups
     if near is not None:
         yield Way("planes", planes.suits(near), lambda: planes.prepare(near, whole.biases))
 

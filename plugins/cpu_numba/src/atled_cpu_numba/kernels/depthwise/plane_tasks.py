@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atled_cpu_numba.kernels.convolution.problem import Task
-from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.kernels.convolution.turned import forward_pad
 from atled_cpu_numba.on_demand import on_demand
 
 if TYPE_CHECKING:
     from atled_cpu_numba.kernels.depthwise import planes
 else:
     (planes,) = on_demand("kernels.depthwise", "planes")
-
-
-def forward_pad(task: Task) -> Pair:
-    """The padding of a convolution; the adjoint of one with stride 1 is one, too, with the kernel turned around."""
-    if task.forward:
-        return task.pad
-    reach_h, reach_w = ((k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True))
-    return reach_h - task.pad[0], reach_w - task.pad[1]
 
 
 def in_planes(task: Task) -> planes.Problem | None:
