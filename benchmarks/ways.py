@@ -61,8 +61,8 @@ def _axes(shape: Shape, *, is_adjoint: bool) -> Any:
     return merge_axes(map(axis, shape.sizes, shape.kernel, shape.pad))
 
 
-def _result(shape: Shape, images: int, *, is_adjoint: bool) -> tuple[Any, Sequence[int], list[Any]]:
-    """Problem, sizes and ways of the convolution or its adjoint."""
+def _result(shape: Shape, images: int, *, is_adjoint: bool) -> tuple[Sequence[int], list[Any]]:
+    """Sizes and ways of the convolution or its adjoint."""
     from atled_cpu_numba.kernels.convolution import choice
     from atled_cpu_numba.kernels.convolution.problem import Problem
 
@@ -70,19 +70,19 @@ def _result(shape: Shape, images: int, *, is_adjoint: bool) -> tuple[Any, Sequen
     channels, maps = ends[::-1] if is_adjoint else ends
     axes = _axes(shape, is_adjoint=is_adjoint)
     problem = Problem(not is_adjoint, images, shape.groups, channels, maps, axes, (), "", "float32")
-    return problem, problem.sizes, list(choice.ways(problem))
+    return problem.sizes, list(choice.ways(problem))
 
 
-def _convolution(shape: Shape, images: int) -> tuple[Any, Sequence[int], list[Any]]:
+def _convolution(shape: Shape, images: int) -> tuple[Sequence[int], list[Any]]:
     return _result(shape, images, is_adjoint=False)
 
 
-def _adjoint(shape: Shape, images: int) -> tuple[Any, Sequence[int], list[Any]]:
+def _adjoint(shape: Shape, images: int) -> tuple[Sequence[int], list[Any]]:
     return _result(shape, images, is_adjoint=True)
 
 
-def _weight(shape: Shape, images: int) -> tuple[Any, Sequence[int], list[Any]]:
-    """Problem, sizes and ways of the gradient with respect to the weight."""
+def _weight(shape: Shape, images: int) -> tuple[Sequence[int], list[Any]]:
+    """Sizes and ways of the gradient with respect to the weight."""
     from atled_cpu_numba.kernels.convolution import weight, weight_slices
 
     channels, maps = shape.channels // shape.groups, shape.maps // shape.groups
@@ -94,11 +94,11 @@ def _weight(shape: Shape, images: int) -> tuple[Any, Sequence[int], list[Any]]:
         images * shape.maps * wanted,
         shape.maps * channels * math.prod(shape.kernel),
     )
-    return problem, sizes, list(weight.ways(problem))
+    return sizes, list(weight.ways(problem))
 
 
-def _product(layer: Layer, examples: int, *, a: str, b: str) -> tuple[Any, Sequence[int], list[Any]]:
-    """Problem, sizes and ways of a product of two of "x", "w" and "gy", transposed where its name ends so."""
+def _product(layer: Layer, examples: int, *, a: str, b: str) -> tuple[Sequence[int], list[Any]]:
+    """Sizes and ways of a product of two of "x", "w" and "gy", transposed where its name ends so."""
     from atled.plugin import ArrayDesc, Call, op_spec
     from atled_cpu_numba.kernels.products import matmul
 
@@ -110,15 +110,15 @@ def _product(layer: Layer, examples: int, *, a: str, b: str) -> tuple[Any, Seque
     m, n = given[0][2 if turned["transpose_a"] else 1], given[1][1 if turned["transpose_b"] else 2]
     call = Call(op_spec("BatchMatmul"), tuple(map(ArrayDesc, given)), (ArrayDesc((items, m, n)),), turned)
     task = matmul.task_of(call)
-    return task, matmul.sizes_of(call), list(matmul.ways(task))
+    return matmul.sizes_of(call), list(matmul.ways(task))
 
 
-_KINDS: Mapping[str, Callable[[Shape, int], tuple[Any, Sequence[int], list[Any]]]] = {
+_KINDS: Mapping[str, Callable[[Shape, int], tuple[Sequence[int], list[Any]]]] = {
     "result": _convolution,
     "input": _adjoint,
     "weight": _weight,
 }
-_PRODUCTS: Mapping[str, Callable[[Layer, int], tuple[Any, Sequence[int], list[Any]]]] = {
+_PRODUCTS: Mapping[str, Callable[[Layer, int], tuple[Sequence[int], list[Any]]]] = {
     "product": partial(_product, a="x", b="w"),
     "product-input": partial(_product, a="gy", b="w'"),
     "product-weight": partial(_product, a="x'", b="gy"),
@@ -130,7 +130,7 @@ def measure(shape: Shape | Layer, kind: str, images: int) -> Measured | None:
     from atled_cpu_numba import tuning
     from atled_cpu_numba.kernels.shared.ways import named
 
-    _, sizes, ways = _PRODUCTS[kind](shape, images) if isinstance(shape, Layer) else _KINDS[kind](shape, images)
+    sizes, ways = _PRODUCTS[kind](shape, images) if isinstance(shape, Layer) else _KINDS[kind](shape, images)
     by_name = named(ways)
     if len(by_name) == 1:
         return None
