@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Hashable, Sequence
 
 from atled.arrays.cell import ArrayCell
@@ -125,11 +126,21 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
     recipe = None
     if numbers:
         assert last_run is not None
-        recipe = ValueRecipe(last_run, roots, [structure.reference(number) for number in numbers])
+        recipe = _recipe(last_run, roots, structure, numbers)
         for number in numbers:
             leave_unstored(structure.cells[number], recipe)
     constants = _constants(structure, key, unstored, compiled, last_run)
     return Forward(structure, binding, recipe, unstored.trust, constants)
+
+
+def _recipe(last_run: LastRun, roots: Roots, structure: Structure, unstored: frozenset[int]) -> ValueRecipe:
+    values = [structure.reference(number) for number in unstored if number < len(structure.shapes)]
+    calls = [
+        weakref.ref(function)
+        for function, (kept, _) in zip(structure.functions, structure.state_numbers, strict=True)
+        if not unstored.isdisjoint(kept)
+    ]
+    return ValueRecipe(last_run, roots, values, calls)
 
 
 def _constants(

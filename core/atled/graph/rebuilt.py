@@ -137,6 +137,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             key.append(cell.code)
             key.append(flags)
             if value.extra is not None and value.extra[1] is not None:
+                if any(saved is not None and saved.is_unstored for saved in value.extra[1]):
+                    return None
                 key.extend(-1 if saved is None else saved.code for saved in value.extra[1])
             index[value] = len(values)
             values.append(value)

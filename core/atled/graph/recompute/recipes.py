@@ -114,9 +114,31 @@ class ResultRecipe(GraphRecipe):
 
 
 class ValueRecipe(ResultRecipe):
-    """What a forward does not store: the calls are run again, one by one."""
+    """What a forward does not store: the calls are run again, one by one.
 
-    __slots__ = ()
+    calls: those of which auxiliary outputs are not stored.
+    """
+
+    __slots__ = ("_calls",)
+
+    def __init__(
+        self,
+        last_run: LastRun,
+        roots: Roots,
+        values: Sequence[weakref.ref[Value]],
+        calls: Sequence[weakref.ref[RecordedCall]],
+    ) -> None:
+        super().__init__(last_run, roots, values)
+        self._calls = calls
+
+    def _value_of(self, cell: ArrayCell) -> Value | None:
+        return super()._value_of(cell) or self._auxiliary_of(cell)
+
+    def _auxiliary_of(self, cell: ArrayCell) -> Value | None:
+        for function in (reference() for reference in self._calls):
+            if function is not None and cell in function.auxiliary:
+                return function.output_value(function.auxiliary.index(cell))
+        return None
 
     def _compute(self, value: Value, cell: ArrayCell) -> None:
         functions = functions_before(value)
@@ -130,7 +152,7 @@ class ValueRecipe(ResultRecipe):
         functions = functions_before(_as_made(value) or value)
         computed: list[tuple[Value | None, int | None]] = []
         for function in _leading_to(cell, functions):
-            outputs = function.live_outputs()
+            outputs = [_if_unstored(output) for output in function.live_outputs()]
             versions = [None if output is None else output.data.cell.last_write for output in outputs]
             call_function(function, _spared(function), outputs)
             computed += zip(outputs, versions, strict=True)
@@ -145,6 +167,11 @@ def _as_made(value: Value) -> Value | None:
     if value.parent is not None or value.sharing is None:
         return value
     return next((other for other in value.sharing.values if other.parent is not None), None)
+
+
+def _if_unstored(value: Value | None) -> Value | None:
+    """A result that is to be computed; none that is stored, and may have been written since."""
+    return value if value is not None and value.data.cell.is_unstored else None
 
 
 def _spared(function: RecordedCall) -> list[Value | None]:

@@ -14,13 +14,15 @@ from atled.named_tuple import NamedTuple
 
 
 def results_of(structure: Structure, unstored: Collection[int]) -> list[tuple[int, int]]:
-    """The outputs that a forward writes: (call, position), without views and the values of the numbers `unstored`."""
+    """The outputs that a forward writes: (call, position), without views and the arrays of the numbers `unstored`."""
     return [
         (number, position)
-        for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
+        for number, (function, made, (kept, _)) in enumerate(
+            zip(structure.functions, structure.made, structure.state_numbers, strict=True)
+        )
         if not function.spec.views
         for position in range(len(function.output_descs))
-        if position >= len(made) or made[position] not in unstored
+        if kept[position] not in unstored and (position >= len(made) or made[position] not in unstored)
     ]
 
 
@@ -39,7 +41,8 @@ def cells_of(structure: Structure, results: Sequence[tuple[int, int]]) -> list[A
 class Unstored(NamedTuple):
     """What of a graph a forward does not store.
 
-    numbers: of the values that are not stored: no user can see them, and the backward does not read them.
+    numbers: of the arrays that are not stored: values that no user can see and that the backward does not read, and
+        auxiliary outputs where there is no backward.
     trust: those that the backward may compute again; they are among `numbers` while they are trusted.
     """
 
@@ -50,11 +53,14 @@ class Unstored(NamedTuple):
 def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | None) -> Unstored:
     """Find what a forward of `roots` does not store; before: the trust of the last time."""
     own = before.watched if before is not None and before.is_watching else frozenset()
+    cells = structure.cells
+    starts = [structure.number_of(root) for root in roots]
+    if not structure.is_reached(starts):
+        unread = (*unobserved(structure, roots, _can_recompute_all, own), *_auxiliary_outputs(structure))
+        return Unstored(frozenset(number for number in unread if not cells[number].use), None)
     candidates = unobserved(structure, roots, can_recompute, own)
     if not candidates:
         return Unstored(frozenset(), None)
-    cells = structure.cells
-    starts = [structure.number_of(root) for root in roots]
     by_cell = {id(cells[number]) for number in read_by_backward(structure, starts)}
     read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
     unstored = frozenset(number for number in candidates if number not in read and not cells[number].use)
@@ -100,12 +106,34 @@ def unobserved(
     return [number for number in candidates if id(cells[number]) not in stored]
 
 
+def _auxiliary_outputs(structure: Structure) -> list[int]:
+    """The auxiliary outputs, by number, that can be had by running their calls again."""
+    if structure.overwritten:
+        return []
+    return [
+        number
+        for function, (kept, _) in zip(structure.functions, structure.state_numbers, strict=True)
+        if _runs_again(function)
+        for number in kept[function.visible :]
+        if number >= 0
+    ]
+
+
 def can_recompute(function: RecordedCall) -> bool:
+    """Whether the result of a call can be had by running it again, and what a backward reads of it stays as it is."""
+    spec = function.spec
+    return _can_recompute_all(function) and (not spec.auxiliary or spec.recomputable)
+
+
+def _can_recompute_all(function: RecordedCall) -> bool:
+    """Whether the result of a call can be had by running it again, with whatever else it makes."""
+    # One visible output only: of several, some may be stored, and written since.
+    return _runs_again(function) and function.visible == 1
+
+
+def _runs_again(function: RecordedCall) -> bool:
     """Whether a call gives the same results when it is run again: no draw, no state."""
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:
         return False
-    if (spec.mutated or spec.auxiliary) and not spec.recomputable:
-        return False
-    # One visible output only: of several, some may be stored, and written since.
-    return spec.visible_count(len(function.output_descs), function.attributes) == 1
+    return not spec.mutated or spec.recomputable
