@@ -13,7 +13,7 @@ several vectors to `rows`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -183,9 +183,7 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
     if rows.can(lanes):
         yield Way("rows", in_rows, lambda: rows.prepare(lanes, problem.weight_size, problem.biases))
     in_map_lanes = map_lanes.can(lanes) and _tiles_fill_badly(task) and map_lanes.suits(lanes)
-    in_phases, in_strided_rows, is_long = _strided_rows(task, problem)
-    if in_phases is not None:
-        yield Way("strided rows", in_strided_rows and (is_long or not in_map_lanes), in_phases)
+    yield from _strided_row_ways(task, problem, in_map_lanes=in_map_lanes)
     if map_lanes.can(lanes):
         yield Way("map lanes", in_map_lanes, lambda: map_lanes.prepare(lanes, problem.weight_size, problem.biases))
     if short and not task.is_pointwise:
@@ -210,19 +208,20 @@ def _adjoint_ways(task: Task, whole: Problem, *, in_rows: bool) -> Iterator[Way]
         yield Way("adjoint lanes", pays, lambda: adjoint_lanes.prepare(windows_of, whole.biases))
 
 
-def _strided_rows(task: Task, whole: Problem) -> tuple[Callable[[], Prepared] | None, bool, bool]:
-    """How a convolution with a stride is computed by `rows`, if that can be; whether it pays, and rows are long.
+def _strided_row_ways(task: Task, whole: Problem, *, in_map_lanes: bool) -> Iterator[Way]:
+    """That of a convolution with a stride by `rows`, if it can be; in_map_lanes: whether `map_lanes` would be taken.
 
     Of few registers, tiles of whole vectors multiply more for each element that they read; in short rows, maps in the
     lanes do.
     """
     by_phases = _in_phases(task) if task.forward and task.stride != (1, 1) else None
     if by_phases is None or not rows.can(by_phases):
-        return None, False, False
+        return
     is_collected = task.is_pointwise and task.channels > _FEW_STRIDED_TERMS_AVX2
-    pays = host_lanes().has_short_tiles and not is_collected and rows.suits(by_phases, is_strided=True)
     is_long = task.result[1] >= _LEAST_STRIDED_VECTORS * lanes_of(task.dtype).vector
-    return lambda: rows.prepare(by_phases, whole.weight_size, whole.biases), pays, is_long
+    suits = host_lanes().has_short_tiles and not is_collected and rows.suits(by_phases, is_strided=True)
+    pays = suits and (is_long or not in_map_lanes)
+    yield Way("strided rows", pays, lambda: rows.prepare(by_phases, whole.weight_size, whole.biases))
 
 
 def _winograd_ways(task: Task, whole: Problem) -> Iterator[Way]:
