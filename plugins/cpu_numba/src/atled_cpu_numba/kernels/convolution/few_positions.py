@@ -48,7 +48,7 @@ _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than i
 _MOST_TERMS = 128
 _MOST_COLLECTED_TERMS = 320  # the same where a tile has lines of its own
 _LOW_COST = 1.02  # of a position by the lower tiles, of which there are more
-_COLLECTING_PANELS = 8  # of maps; fewer, and collecting takes longer than it saves
+_COLLECTING_PANELS = 4  # of maps; fewer, and collecting takes longer than it saves
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 
 
@@ -150,7 +150,7 @@ def _computed(positions: int, rows: int) -> int:
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, ints64, words
-    from atled_cpu_numba.kernels.convolution.lane_tiles import make_position_tile
+    from atled_cpu_numba.kernels.convolution.lane_tiles import make_collected_tile, make_position_tile
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy_rows, make_transpose_block
 
@@ -158,6 +158,8 @@ def _build(dtype: str) -> Callable[..., int]:
     (low, high), columns = _tile_rows(dtype), lanes.columns
     tile_high = make_position_tile(high, columns // lanes.vector, dtype)
     tile_low = make_position_tile(low, columns // lanes.vector, dtype)
+    collected_high = make_collected_tile(high, columns // lanes.vector, dtype)
+    collected_low = make_collected_tile(low, columns // lanes.vector, dtype)
     copy_rows, transpose_block, vector = make_copy_rows(dtype), make_transpose_block(dtype), lanes.vector
 
     @piece
@@ -173,7 +175,7 @@ def _build(dtype: str) -> Callable[..., int]:
             to += element * k * rows
 
     @piece
-    def multiply_collected(low_tiles, x, positions, k, k_step, taps_at, weights, bias_at, sums_at, y, is_first):
+    def multiply_collected(low_tiles, x, positions, k, k_step, weights, bias_at, sums_at, y, is_first):
         """The maps of a panel at all positions, by way of sums that lie position by position."""
         rows = low if low_tiles else high
         for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
@@ -190,9 +192,9 @@ def _build(dtype: str) -> Callable[..., int]:
                 a, kept = x + element * (tile * k + k0) * rows, sums_at + element * tile * rows * columns
                 s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
                 if low_tiles:
-                    tile_low((kc, taps_at, a, b, s, s_step, kept, kept, columns, wanted, wanted_step))
+                    collected_low((kc, a, b, s, s_step, kept, wanted, wanted_step))
                 else:
-                    tile_high((kc, taps_at, a, b, s, s_step, kept, kept, columns, wanted, wanted_step))
+                    collected_high((kc, a, b, s, s_step, kept, wanted, wanted_step))
                 ahead += element * kc * ahead_step
         for m in range(0, columns, vector):
             for p in range(0, positions, vector):
@@ -292,7 +294,7 @@ def _build(dtype: str) -> Callable[..., int]:
             is_first = unit == first_unit
             if w[Block.collects] != 0:
                 is_low = w[Block.lower] != 0
-                multiply_collected(is_low, x, positions, k, k_step, offsets_at, weights, bias_at, sums_at, y, is_first)
+                multiply_collected(is_low, x, positions, k, k_step, weights, bias_at, sums_at, y, is_first)
             else:
                 multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y, is_first)
             if w[Block.after] != 0:

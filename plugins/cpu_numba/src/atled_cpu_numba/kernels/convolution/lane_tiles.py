@@ -14,6 +14,7 @@ from atled_cpu_numba.kernels.shared.vectors import transpose_registers, vector_i
 
 _INT64 = ir.IntType(64)
 _QUARTET = 4
+_TERMS_AT_ONCE = 4  # of sums, between two steps of a loop: a power of two
 _LINE_BYTES = 64  # of the caches
 
 
@@ -102,6 +103,46 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
                             w.store_parts(lines[m], w.at(w.at(y, row), first), count)
 
     return vector_intrinsic("position_tile", 11, generate, "One tile of few positions; see make_position_tile.", dtype)
+
+
+def make_collected_tile(positions: int, vectors: int, dtype: str) -> Any:
+    """An intrinsic that computes one tile as `make_position_tile` does, of what was collected for it.
+
+    tile((k, a, b, s, s_step, sums, ahead, ahead_step)): as there, but for
+    a: A[i, p] at a[i * positions + p].
+    sums: where they are left, (positions, width), whether or not there is a next part.
+    ahead, ahead_step: a line for each of the k terms is prefetched, some of them in one.
+
+    All places but the first are known when it is compiled: instructions are what multiplies, and what that reads.
+    """
+
+    def generate(w, k, a, b, s, s_step, sums, ahead, ahead_step):
+        a, b, s, sums, ahead = (w.pointer(address) for address in (a, b, s, sums, ahead))
+        width = vectors * w.width
+        rows = [w.at(s, w.builder.mul(s_step, w.number(p))) for p in range(positions)]
+        begins = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)]
+        round_step = w.builder.mul(ahead_step, w.number(_TERMS_AT_ONCE))
+
+        def with_terms(carried, count):
+            totals, a_now, b_now, wanted = carried[:-3], w.opaque(carried[-3]), w.opaque(carried[-2]), carried[-1]
+            w.prefetch(wanted)
+            for term in range(count):
+                weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
+                values = [w.splat(w.load_one(w.at(a_now, term * positions + p))) for p in range(positions)]
+                pairs = [(value, weight) for value in values for weight in weights]
+                totals = [w.multiply_add(*pair, total) for pair, total in zip(pairs, totals, strict=True)]
+            return [
+                *totals,
+                w.at(a_now, count * positions),
+                w.at(b_now, count * width),
+                w.at(wanted, ahead_step if count == 1 else round_step),
+            ]
+
+        totals = w.in_rounds(k, _TERMS_AT_ONCE, [*begins, a, b, ahead], with_terms)
+        for number in range(positions * vectors):
+            w.store(totals[number], w.at(sums, number * w.width))
+
+    return vector_intrinsic("collected_tile", 8, generate, "One tile of few positions; see make_collected_tile.", dtype)
 
 
 def make_run_tile(lines: int, elements: int, dtype: str) -> Any:

@@ -197,6 +197,20 @@ class Writer:
         builder.position_at_end(after)
         following[:] = phis
 
+    def in_rounds(
+        self, count: Any, at_once: int, carried: list[Any], emit: Callable[[list[Any], int], list[Any]]
+    ) -> list[Any]:
+        """Loops over `count` >= 0 steps, `at_once` of them, a power of two, in a round; the carried values behind them.
+
+        emit: emits some steps; from the carried values to their next ones. Steps that make no round are the first.
+        """
+        builder = self.builder
+        with self.counted(builder.and_(count, self.number(at_once - 1)), carried) as (_, phis, following):
+            following += emit(phis, 1)
+        with self.counted(builder.sdiv(count, self.number(at_once)), following) as (_, phis, last):
+            last += emit(phis, at_once)
+        return last
+
 
 def vector_intrinsic(
     name: str, argument_count: int, generate: Callable[..., None], doc: str, dtype: str = "float32"
