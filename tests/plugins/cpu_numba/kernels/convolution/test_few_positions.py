@@ -80,7 +80,7 @@ def test_many_maps_have_the_source_collected(make_call):
         geometry = {"base_axis": 1, "pad": (0, 0), "stride": (1, 1), "dilation": (1, 1), "group": 1}
         return convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
 
-    assert [note(maps) for maps in (112, 128)] == [
+    assert [note(maps) for maps in (48, 64)] == [
         f"direct, few positions, {way}" for way in ("in place", "tile by tile")
     ]
 

@@ -150,7 +150,11 @@ def _computed(positions: int, rows: int) -> int:
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, ints64, words
-    from atled_cpu_numba.kernels.convolution.lane_tiles import make_collected_tile, make_position_tile
+    from atled_cpu_numba.kernels.convolution.lane_tiles import (
+        make_collect_tile,
+        make_collected_tile,
+        make_position_tile,
+    )
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy_rows, make_transpose_block
 
@@ -160,18 +164,27 @@ def _build(dtype: str) -> Callable[..., int]:
     tile_low = make_position_tile(low, columns // lanes.vector, dtype)
     collected_high = make_collected_tile(high, columns // lanes.vector, dtype)
     collected_low = make_collected_tile(low, columns // lanes.vector, dtype)
+    collect_high, collect_low = make_collect_tile(high, dtype), make_collect_tile(low, dtype)
+    low_reach, high_reach = (-(-rows // lanes.vector) * lanes.vector for rows in (low, high))
     copy_rows, transpose_block, vector = make_copy_rows(dtype), make_transpose_block(dtype), lanes.vector
 
     @piece
-    def collect(x, positions, k, rows, to):
+    def collect(low_tiles, x, positions, k, to):
         """Tiles of all positions, term by term; zeros where the last one has none."""
+        rows, reach = (low, low_reach) if low_tiles else (high, high_reach)
         for tile in range((positions + rows - 1) // rows):
-            left = min(rows, positions - tile * rows)
-            if left < rows:
-                rest = floats(to)
-                for i in range(k * rows):
-                    rest[i] = 0.0
-            copy_rows((x + element * tile * rows, positions, to, rows, k, left))
+            at, left = x + element * tile * rows, positions - tile * rows
+            if left >= reach:  # what is written behind this tile is replaced by the next one
+                if low_tiles:
+                    collect_low((k, at, positions, to))
+                else:
+                    collect_high((k, at, positions, to))
+            else:
+                if left < rows:
+                    rest = floats(to)
+                    for i in range(k * rows):
+                        rest[i] = 0.0
+                copy_rows((at, positions, to, rows, k, min(rows, left)))
             to += element * k * rows
 
     @piece
@@ -277,7 +290,7 @@ def _build(dtype: str) -> Callable[..., int]:
             elif w[Block.collects] != 0:
                 if image != copied:
                     copied = image
-                    collect(x, positions, k, low if w[Block.lower] != 0 else high, planes_at)
+                    collect(w[Block.lower] != 0, x, positions, k, planes_at)
                 x = planes_at
             weights = inner + w[Block.packed_start]
             if w[Block.packed] != 0:

@@ -145,6 +145,29 @@ def make_collected_tile(positions: int, vectors: int, dtype: str) -> Any:
     return vector_intrinsic("collected_tile", 8, generate, "One tile of few positions; see make_collected_tile.", dtype)
 
 
+def make_collect_tile(positions: int, dtype: str) -> Any:
+    """An intrinsic that collects what `make_collected_tile` reads: collect_tile((k, x, x_row, a)).
+
+    A[i, p] = x[i * x_row + p]. Whole vectors: it reads and writes some elements more than `positions` of each row, of
+    which the next row replaces what was written.
+    """
+
+    def generate(w, k, x, x_row, a):
+        x, a = w.pointer(x), w.pointer(a)
+
+        def with_rows(carried, count):
+            x_now, a_now = carried[0], w.opaque(carried[1])
+            for row in range(count):
+                for first in range(0, positions, w.width):
+                    w.store(w.load(w.at(x_now, first)), w.at(a_now, row * positions + first))
+                x_now = w.at(x_now, x_row)
+            return [x_now, w.at(a_now, count * positions)]
+
+        w.in_rounds(k, _TERMS_AT_ONCE, [x, a], with_rows)
+
+    return vector_intrinsic("collect_tile", 4, generate, "Copies rows for a tile; see make_collect_tile.", dtype)
+
+
 def make_run_tile(lines: int, elements: int, dtype: str) -> Any:
     """An intrinsic that adds to a tile of C += A' B in registers, the sums over positions in order.
 
