@@ -94,3 +94,13 @@ def test_formulas_are_computed_on_the_way(maps):
         y.forward()
     assert [step.name for step in y.plan.steps if step.carrier is not None] == ["ReLU"]
     np.testing.assert_allclose(y.d, np.maximum(wanted(x.d, w.d, b.d, (0, 0), (1, 1)), 0), atol=1e-4)
+
+
+@pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere long sums have another way")
+@pytest.mark.parametrize(("size", "is_few"), [(7, True), (6, True), (8, False), (9, False)])
+def test_one_image_whose_positions_fill_no_vectors_is_computed_in_tiles_of_them(make_call, size, is_few):
+    x, weight, y = (np.zeros(shape, "f") for shape in ((1, 128, size, size), (64, 128, 3, 3), (1, 64, size, size)))
+    geometry = {"base_axis": 1, "pad": (1, 1), "stride": (1, 1), "dilation": (1, 1), "group": 1}
+    call = make_call("Convolution", [x, weight, None], [y], **geometry)
+    ways = convolution.planar_ways(problem_of(call)._replace(direct_for="without Winograd"))
+    assert next(way.name for way in ways if way.pays) == ("few positions" if is_few else "window panels")

@@ -1,13 +1,13 @@
 """Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32 and float64.
 
 Here it is chosen how a call is computed: in the first of its `ways` that pays, or in the one that a search finds the
-fastest. Strided arrays go to `chwn`. Three axes and more, but for most filters of
-volumes, and groups that Winograd suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of
-3 x 3 with stride 1 go to `winograd` or `depthwise.squares`, those of 3 along one axis to `winograd.lines`, filters of
-single planes and of volumes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to
-`pointwise`, rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or
-`adjoint_lanes`; everything else to `direct`. Under AVX2 long sums go to `window_panels` first, and strided rows of
-several vectors to `rows`.
+fastest. Strided arrays go to `chwn`. Three axes and more, but for most filters of volumes, and groups that Winograd
+suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of 3 x 3 with stride 1 go to
+`winograd` or `depthwise.squares`, those of 3 along one axis to `winograd.lines`, filters of single planes and of
+volumes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole
+vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything
+else to `direct`. Under AVX2 long sums go to `window_panels` first, but for one image whose positions fill no vectors,
+and strided rows of several vectors to `rows`.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
     if task.groups > 1:
         yield from _square_ways(task, problem) if task.is_3x3 else _filter_ways(task, problem)
     if not task.is_pointwise:
-        pays = short and window_panels.suits(task)
+        pays = short and window_panels.suits(task) and not few_positions.fills_better(task)
         yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
     if few_positions.can(task):
         yield Way("few positions", few_positions.suits(task), lambda: few_positions.prepare(task, problem.biases))

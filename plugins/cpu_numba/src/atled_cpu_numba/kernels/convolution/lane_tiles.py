@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.vectors import transpose_registers, vector_intrinsic
 
 _INT64 = ir.IntType(64)
@@ -68,25 +69,39 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
     s: S[m, p] at s[p * s_step + m], a bias with s_step 0, or what an earlier part of the sums left in `sums`.
     sums: where they are left for the next part, (positions, width), or 0 where this is the last one.
     y: Y[m, p] at y[m * y_row + p], written by the last part.
-    ahead, ahead_step: for each of the k terms, what lies there is prefetched, and then the place moves on by a step.
+    ahead, ahead_step: a line for each of the k terms is prefetched, some of them in one.
     """
+    # Tiles some places further on read the same row of the source, which processors do not foresee. With tiles so low
+    # that each instruction counts, asking takes as long as waiting, or longer.
+    looks_ahead = not lanes_of(dtype).has_short_tiles
 
     def generate(w, k, offsets, a, b, s, s_step, sums, y, y_row, ahead, ahead_step):
         builder = w.builder
         a, b, s, y, ahead = (w.pointer(address) for address in (a, b, s, y, ahead))
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
         rows = [w.at(s, builder.mul(s_step, w.number(p))) for p in range(positions)]
-        begins = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)]
-        with w.counted(k, [*begins, b, ahead]) as (i, phis, following):
-            place = w.at(a, builder.load(builder.gep(offsets, [i]), typ=_INT64))
-            weights = [w.load(w.at(phis[-2], v * w.width)) for v in range(vectors)]
-            w.prefetch(phis[-1])
-            # A tile some places further on in the same row of the source, too far apart for the processor to foresee.
-            w.prefetch(w.at(place, _LINE_BYTES // w.size))
-            for p in range(positions):
-                value = w.splat(w.load_one(w.at(place, p)))
-                following += [w.multiply_add(value, weights[v], phis[p * vectors + v]) for v in range(vectors)]
-            following += [w.at(phis[-2], vectors * w.width), w.at(phis[-1], ahead_step)]
+        begins, width = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)], vectors * w.width
+        round_step = builder.mul(ahead_step, w.number(_TERMS_AT_ONCE))
+
+        def with_terms(carried, count):
+            totals, entry, b_now, wanted = carried[:-3], carried[-3], w.opaque(carried[-2]), carried[-1]
+            w.prefetch(wanted)
+            for term in range(count):
+                place = w.at(a, builder.load(builder.gep(entry, [w.number(term)]), typ=_INT64))
+                weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
+                if looks_ahead:
+                    w.prefetch(w.at(place, _LINE_BYTES // w.size))
+                values = [w.splat(w.load_one(w.at(place, p))) for p in range(positions)]
+                pairs = [(value, weight) for value in values for weight in weights]
+                totals = [w.multiply_add(*pair, total) for pair, total in zip(pairs, totals, strict=True)]
+            return [
+                *totals,
+                builder.gep(entry, [w.number(count)]),
+                w.at(b_now, count * width),
+                w.at(wanted, ahead_step if count == 1 else round_step),
+            ]
+
+        following = w.in_rounds(k, _TERMS_AT_ONCE, [*begins, offsets, b, ahead], with_terms)
         with builder.if_else(builder.icmp_signed("!=", sums, w.number(0))) as (then, otherwise):
             with then:
                 for number in range(positions * vectors):
@@ -111,8 +126,6 @@ def make_collected_tile(positions: int, vectors: int, dtype: str) -> Any:
     tile((k, a, b, s, s_step, sums, ahead, ahead_step)): as there, but for
     a: A[i, p] at a[i * positions + p].
     sums: where they are left, (positions, width), whether or not there is a next part.
-    ahead, ahead_step: a line for each of the k terms is prefetched, some of them in one.
-
     All places but the first are known when it is compiled: instructions are what multiplies, and what that reads.
     """
 
