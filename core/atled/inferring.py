@@ -15,7 +15,7 @@ from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
 from atled.graph.inference.by_samples import loops_in_words
-from atled.graph.inference.compiling import compile_inference
+from atled.graph.inference.compiling import Patterns, compile_inference
 from atled.graph.inference.fixed_values import FixedValues
 from atled.graph.inference.kept_plans import KeptPlans
 from atled.graph.inference.on_host import runner_of
@@ -99,6 +99,7 @@ class Inference:
         self._integers = {number for number in range(len(leaves)) if self._recorded.takes_integers(number)}
         self._plans: KeptPlans[_Planned] = KeptPlans()
         self._values = FixedValues(())
+        self._patterns: Patterns = {}
         self._last: object = None
 
     @property
@@ -206,11 +207,14 @@ class Inference:
         for cell, shape in found:
             assert cell.dtype is not None, "settled"
             parameters.append((numbers[id(cell)], ArrayDesc(shape, cell.dtype)))
+        are_others = tuple(map(id, self._values.parameters)) != tuple(map(id, cells))
+        if are_others:
+            self._patterns = {}
         try:
-            compiled = compile_inference(self._recorded, descs, parameters)
+            compiled = compile_inference(self._recorded, descs, parameters, self._patterns)
         except ValueError as error:
             raise self._unfit(descs, error) from error
-        if tuple(map(id, self._values.parameters)) != tuple(map(id, cells)):
+        if are_others:
             self._values = FixedValues(cells)
             self._plans.clear()  # the others are of arrays that were replaced, which they would keep alive
         runner = runner_of(compiled, descs, self._values, self._plans.memories)

@@ -10,12 +10,13 @@ from atled.arrays.cell import ArrayCell
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.inference.by_samples import by_samples
-from atled.graph.inference.fixed_graph import FixedGraph, added, fixed_values_of
-from atled.graph.inference.folding import PRODUCTS
+from atled.graph.inference.fixed_graph import FixedGraph, Leaves, added, fixed_values_of
+from atled.graph.inference.folding import PRODUCTS, read_attributes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.nodes.loops import LoopOp
 from atled.named_tuple import NamedTuple
+from atled_contexts import lock_across_forks, plugin_generation
 
 Key = tuple[int, int | str]
 """What depends on parameters alone: the number of the call for which it is computed, and which of its values it is."""
@@ -50,13 +51,40 @@ class FixedPlan:
 
 
 class _Alike(NamedTuple):
-    """What has the same plan for other parameters: blocks that a network repeats have the same shapes.
+    """What has the same plan for other parameters: blocks that a network repeats have weights of the same shapes.
 
     key: equal keys, equal plans.  leaves: that are read.
     """
 
     key: Hashable
     leaves: tuple[int, ...]
+
+
+class Pattern:
+    """Weight and bias of products with a normalization in them that are alike, and one plan for all of these.
+
+    The plan reads outside arrays 0, 1, ...; it is made when it is first asked for.
+
+    descs: of the two.  values: the two in a graph of their own, which lowering changes; None where they stay apart.
+    """
+
+    def __init__(self, graph: Graph, values: tuple[IRValue, IRValue] | None) -> None:
+        self.descs = None if values is None else [ArrayDesc(value.shape, value.dtype) for value in values]
+        self._waiting = None if values is None else (graph, values)
+        self._plan: Plan | None = None
+        self._lock = lock_across_forks()
+
+    def plan(self) -> Plan:
+        """The plan, whose targets are the two."""
+        with self._lock:
+            if self._plan is None:
+                assert self._waiting is not None, "asked only of what is computed, and once"
+                self._plan, self._waiting = lower(*self._waiting), None
+            return self._plan
+
+
+Patterns = dict[Hashable, Pattern]
+"""By what they are like; those of an inference serve inputs of all shapes."""
 
 
 class Compiled(NamedTuple):
@@ -74,66 +102,58 @@ class Compiled(NamedTuple):
 
 
 def compile_inference(
-    recorded: Recorded, inputs: Sequence[ArrayDesc], parameters: Sequence[tuple[int, ArrayDesc]]
+    recorded: Recorded,
+    inputs: Sequence[ArrayDesc],
+    parameters: Sequence[tuple[int, ArrayDesc]],
+    patterns: Patterns,
 ) -> Compiled:
     """The plans of an inference.
 
     inputs: outside arrays 0, 1, ... of its plan.
     parameters: per further leaf the number of its outside array, which is behind those of the inputs, and what it is.
+    patterns: those known of inputs of other shapes; new ones are added.
     Raises what the ops raise for inputs that do not fit.
     """
-    building = _Building(recorded, inputs, parameters)
+    building = _Building(recorded, inputs, parameters, patterns)
     results = building.results()
     shapes = tuple(value.shape for value in results)
     plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
     loops = [step for step in plan.steps if isinstance(step.node.spec, LoopOp) and step.node.spec.abreast]
     if any(step.native is None for step in loops):
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
-        building = _Building(recorded, inputs, parameters)
+        building = _Building(recorded, inputs, parameters, patterns)
         plan = lower(building.graph, building.results())
-    return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded, parameters))
+    return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded))
 
 
-def _fixed_plans(
-    building: _Building, recorded: Recorded, parameters: Sequence[tuple[int, ArrayDesc]]
-) -> dict[Hashable, FixedPlan]:
+def _fixed_plans(building: _Building, recorded: Recorded) -> dict[Hashable, FixedPlan]:
     """By key a plan for what belongs to one call, of a graph of its own: lowering changes it."""
     groups: dict[int, list[Key]] = {}
     for key in building.imported:
         groups.setdefault(key[0], []).append(key)
     plans: dict[Hashable, FixedPlan] = {}
-    shared: dict[Hashable, Callable[[], Plan]] = {}
     for number, keys in groups.items():
-        values = [building.imported[key] for key in keys]
         alike = building.alike.get(number)
         if alike is None:
-            fixed = FixedPlan(keys, cache(partial(_lowered, recorded, parameters, values)))
+            values = [building.imported[key] for key in keys]
+            fixed = FixedPlan(keys, cache(partial(_lowered, recorded, building.leaves, values)))
         else:
-            read, renumbered = _renumbered(alike.leaves, parameters, len(recorded.inputs))
-            whole_key = alike.key, tuple(name for _, name in keys), tuple(renumbered[leaf] for leaf in alike.leaves)
-            # The leaves that are not read keep their place, by which a leaf is found.
-            own = [renumbered.get(leaf, unread) for leaf, unread in enumerate(parameters, len(recorded.inputs))]
-            make = shared.setdefault(whole_key, cache(partial(_lowered, recorded, own, values)))
-            fixed = FixedPlan(keys, make, read)
+            pattern, read = alike
+            fixed = FixedPlan(keys, pattern.plan, read)
         plans.update(dict.fromkeys(keys, fixed))
     return plans
 
 
-def _renumbered(
-    leaves: Sequence[int], parameters: Sequence[tuple[int, ArrayDesc]], first: int
-) -> tuple[list[int], dict[int, tuple[int, ArrayDesc]]]:
-    """The numbers of the arrays that leaves are in, each once, and per leaf its array's place among these.
-
-    first: the leaf that the first of the parameters is.
-    """
-    found = {leaf: parameters[leaf - first] for leaf in leaves}
+def _renumbered(leaves: Sequence[int], parameters: Leaves) -> tuple[list[int], dict[int, tuple[int, ArrayDesc]]]:
+    """The numbers of the arrays that leaves are in, each once, and per leaf its array's place among these."""
+    found = {leaf: parameters[leaf] for leaf in leaves}
     read = list(dict.fromkeys(number for number, _ in found.values()))
     return read, {leaf: (read.index(number), desc) for leaf, (number, desc) in found.items()}
 
 
 def _lowered(
     recorded: Recorded,
-    parameters: Sequence[tuple[int, ArrayDesc]],
+    parameters: Leaves,
     values: Sequence[Callable[[FixedGraph], IRValue]],
 ) -> Plan:
     graph = FixedGraph(recorded, parameters)
@@ -158,20 +178,25 @@ class _Building:
     graph: of what is computed from inputs.
     imported: by key how a graph of what depends on parameters alone computes what is read of it, in the order of the
         outside arrays that these are.
-    alike: by number of the call, for those whose plan others may have.
+    alike: by number of the call, for those whose plan others may have: that, and the numbers of what it reads.
+    leaves: that are no inputs.
     _fixed: such a graph, by which looks and shapes are known; it is never lowered.
-    _pairs: by what they are like, two values of it.
     """
 
     def __init__(
-        self, recorded: Recorded, inputs: Sequence[ArrayDesc], parameters: Sequence[tuple[int, ArrayDesc]]
+        self,
+        recorded: Recorded,
+        inputs: Sequence[ArrayDesc],
+        parameters: Sequence[tuple[int, ArrayDesc]],
+        patterns: Patterns,
     ) -> None:
         self.graph = Graph(recorded.context)
         self.imported: dict[Key, Callable[[FixedGraph], IRValue]] = {}
-        self.alike: dict[int, _Alike] = {}
-        self._pairs: dict[Hashable, tuple[IRValue, IRValue] | None] = {}
+        self.alike: dict[int, tuple[Pattern, Sequence[int]]] = {}
+        self.leaves: Leaves = dict(enumerate(parameters, len(inputs)))
+        self._patterns = patterns
         self._recorded = recorded
-        self._fixed = FixedGraph(recorded, parameters)
+        self._fixed = FixedGraph(recorded, self.leaves)
         self._are_fixed = fixed_values_of(recorded)
         self._first = 1 + max([len(inputs) - 1, *(number for number, _ in parameters)])
         self._values: dict[Operand, IRValue | None] = {None: None}
@@ -209,20 +234,19 @@ class _Building:
         values = map(self._fixed.value, call.operands)
         return sum(value.desc.nbytes for value in values if value is not None)
 
-    def _import(self, key: Key, fixed: IRValue, compute: Callable[[FixedGraph], IRValue]) -> IRValue:
+    def _import(self, key: Key, fixed: IRValue | ArrayDesc, compute: Callable[[FixedGraph], IRValue]) -> IRValue:
         """What depends on parameters alone, as an outside array."""
         number = self._first + len(self.imported)
         self.imported[key] = compute
         return self.graph.external(number, ArrayDesc(fixed.shape, fixed.dtype))
 
     def _import_pair(
-        self, number: int, names: str, compute: Pair, alike: _Alike | None = None
+        self, number: int, names: str, pair: Sequence[IRValue | ArrayDesc] | None, compute: Pair
     ) -> tuple[IRValue, IRValue] | None:
         """Two values that are computed together; None where they are not.
 
-        alike: what they look like was found for a pair that is like this one.
+        pair: what they look like.
         """
-        pair = compute(self._fixed) if alike is None else self._pair_like(alike, compute)
         if pair is None:
             return None
 
@@ -232,12 +256,15 @@ class _Building:
         )
         return first, second
 
-    def _pair_like(self, alike: _Alike, compute: Pair) -> tuple[IRValue, IRValue] | None:
-        """Two values that look as a pair does; None where there is none."""
-        key = alike.key, tuple(self._fixed.present(leaf).desc for leaf in alike.leaves)
-        if key not in self._pairs:
-            self._pairs[key] = compute(self._fixed)
-        return self._pairs[key]
+    def _pattern(self, alike: _Alike, compute: Pair) -> tuple[Pattern, Sequence[int]]:
+        """What two values are like, and the numbers of the arrays that are read for them."""
+        read, renumbered = _renumbered(alike.leaves, self.leaves)
+        key = alike.key, tuple(renumbered[leaf] for leaf in alike.leaves)
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            graph = FixedGraph(self._recorded, renumbered)
+            pattern = self._patterns[key] = Pattern(graph.graph, compute(graph))
+        return pattern, read
 
     def _made(self, number: int, call: OneCall) -> Sequence[IRValue]:
         if call.spec.name == "BatchNormalization" and not call.attributes["batch_stat"]:
@@ -261,7 +288,11 @@ class _Building:
             return value
         x = self._present(call.operands[0])
         dtype = x.dtype
-        found = self._import_pair(number, "normal", lambda graph: graph.scale_and_shift(call, dtype))
+
+        def compute(graph: FixedGraph) -> tuple[IRValue, IRValue] | None:
+            return graph.scale_and_shift(call, dtype)
+
+        found = self._import_pair(number, "normal", compute(self._fixed), compute)
         if found is None:
             return None
         self.graph.context = call.context
@@ -303,21 +334,31 @@ class _Building:
             return None
         maker, x = made
         desc = x.desc
+
+        def compute(graph: FixedGraph) -> tuple[IRValue, IRValue] | None:
+            return graph.folded(call, maker, desc)
+
         alike = self._alike(call, maker, desc)
-        found = self._import_pair(number, "product", lambda graph: graph.folded(call, maker, desc), alike)
-        if found is None:
-            return None
-        if alike is not None:
-            self.alike[number] = alike
-        return added(self.graph, maker, [x, *found])[0]
+        if alike is None:
+            found = self._import_pair(number, "product", compute(self._fixed), compute)
+        else:
+            pattern, read = self._pattern(alike, compute)
+            found = self._import_pair(number, "product", pattern.descs, compute)
+            if found is not None:
+                self.alike[number] = pattern, read
+        return None if found is None else added(self.graph, maker, [x, *found])[0]
 
     @staticmethod
     def _alike(call: OneCall, maker: OneCall, x: ArrayDesc) -> _Alike | None:
-        """By what a normalization in a product of x is like that of other parameters; None where these are computed."""
+        """By what a normalization in a product of x is like that of other parameters; None where these are computed.
+
+        Of x its number of axes and its dtype count: batches of any size, and images of any, have the same weights.
+        """
         operands = (*maker.operands[1:], *call.operands[1:])
         if any(isinstance(each, tuple) for each in operands):
             return None
         leaves = tuple(each for each in operands if isinstance(each, int))
-        calls = [(each.spec.name, tuple(sorted(each.attributes.items())), each.context) for each in (maker, call)]
         absent = tuple(each is None for each in operands)
-        return _Alike((x, absent, *calls), leaves)
+        product = maker.spec.name, read_attributes(maker.spec.name, maker.attributes), maker.context
+        normalization = tuple(sorted(call.attributes.items())), call.context
+        return _Alike((plugin_generation(), x.ndim, x.dtype, absent, product, normalization), leaves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,17 @@ from atled.graph.inference.sizes import attributes_for
 from atled.graph.nodes.ir import Graph, IRValue
 
 
+Leaves = Mapping[int, tuple[int, ArrayDesc]]
+"""The number of the outside array of a leaf that is no input, and what it is."""
+
+
 class FixedGraph:
     """The recorded calls that depend on parameters alone, each as a node once it is asked for.
 
-    parameters: the number of the outside array of each leaf that is no input, and what it is.
+    parameters: the leaves that these read, or more.
     """
 
-    def __init__(self, recorded: Recorded, parameters: Sequence[tuple[int, ArrayDesc]]) -> None:
+    def __init__(self, recorded: Recorded, parameters: Leaves) -> None:
         self.graph = Graph(recorded.context)
         self._recorded = recorded
         self._leaves = parameters
@@ -36,7 +40,7 @@ class FixedGraph:
                 waiting.pop()
                 continue
             if isinstance(last, int):
-                number, desc = self._leaves[last - len(self._recorded.inputs)]
+                number, desc = self._leaves[last]
                 self._values[last] = self.graph.external(number, desc)
                 continue
             assert last is not None

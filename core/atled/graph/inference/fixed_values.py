@@ -61,6 +61,7 @@ class Generation:
             found = self._known.get(key)
             if found is None:
                 fixed = compiled.fixed[key]
+                self._recent = {}  # where nobody has those any more, their memory is that of the next ones
                 self._recent = dict(zip(fixed.keys, _computed(fixed.plan, fixed.arrays(cells)), strict=True))
                 self._known.update({key: cell for key, cell in self._recent.items() if key not in self._known})
                 found = self._known[key]

@@ -92,5 +92,14 @@ _CHANNELS: Mapping[str, Callable[[Product, int, int], tuple[int, ...] | None]] =
     "DepthwiseConvolution": _of_convolution,
 }
 
+_READ = ("base_axis", "channel_last")
+
+
+def read_attributes(op: str, attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The attributes of a product that `folded` and `shifted` read."""
+    assert op in _CHANNELS
+    return tuple(attributes.get(name) for name in _READ)
+
+
 PRODUCTS = frozenset(_CHANNELS)
 """The ops into which a scale and a shift per channel can go."""

@@ -36,9 +36,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made = []
     compile_inference = inferring.compile_inference
 
-    def noted(recorded: Any, descs: Any, parameters: Any) -> Any:
+    def noted(recorded: Any, descs: Any, *given: Any) -> Any:
         made.append(descs)
-        return compile_inference(recorded, descs, parameters)
+        return compile_inference(recorded, descs, *given)
 
     monkeypatch.setattr(inferring, "compile_inference", noted)
     return made
