@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from atled.named_tuple import NamedTuple
 from atled.ops.formula import (
@@ -32,12 +33,6 @@ from atled.ops.formula import (
 )
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
-from atled.ops.formula_llvm_angles import ANGLES, QUICK_ANGLES
-from atled.ops.formula_llvm_bfloat import bfloat_to_float, float_to_bfloat, floats_to_pair, pair_to_floats
-from atled.ops.formula_llvm_circular import CIRCULAR
-from atled.ops.formula_llvm_circular_double import CIRCULAR_DOUBLE
-from atled.ops.formula_llvm_double import DOUBLE_FUNCTIONS
-from atled.ops.formula_llvm_erf import ERF
 from atled.ops.formula_llvm_math import (
     DOUBLE,
     FLOAT,
@@ -49,9 +44,10 @@ from atled.ops.formula_llvm_math import (
     float_to_half,
     half_to_float,
 )
-from atled.ops.formula_llvm_powers import POWERS, QUICK_POWERS, is_by_products, power_by_products
-from atled.ops.formula_llvm_tiles import Tiles
 from atled.ops.formula_llvm_whole import WHOLE_TYPES, Whole
+
+if TYPE_CHECKING:
+    from atled.ops.formula_llvm_tiles import Tiles
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
 
@@ -60,22 +56,12 @@ _TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOU
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "neg": "neg", "where": "select"}  # methods of Real
-_ONCE = {"sigmoid": DOUBLE_FUNCTIONS["sigmoid"]}  # of attributes alone: the others are in the C library
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
 _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too uneven
 
-# Functions of which most arguments need little code: the quick form also says whether it is right (i1, 1 if not).
-# A piece of a row with an argument for which it is not is computed again by the whole form, which gives all the other
-# elements the bits that the quick one gives: they must not depend on where shares begin.
-_QUICK: dict[str, dict[str, Callable[..., tuple[str, str]]]] = {
-    FLOAT: QUICK_ANGLES | QUICK_POWERS,
-    DOUBLE: QUICK_ANGLES | QUICK_POWERS,
-}
-_WHOLE: dict[str, dict[str, Callable[..., str]]] = {
-    FLOAT: FLOAT_FUNCTIONS | CIRCULAR | ANGLES | ERF | POWERS,
-    DOUBLE: DOUBLE_FUNCTIONS | CIRCULAR_DOUBLE | ANGLES | ERF | POWERS,
-}
+# What takes no function: a formula of these alone imports none of the eight modules of functions, 3 ms at first.
+_BY_INSTRUCTIONS = _ARITHMETIC.keys() | _PREDICATES.keys() | _LOGIC.keys() | INTRINSICS.keys()
 
 # What is computed piece by piece goes into a buffer, which stays in the first-level cache: the inputs, which may be the
 # outputs, are still there if the piece has to be computed again. Past the caches it goes from there in whole lines to
@@ -168,6 +154,27 @@ class _Elements(NamedTuple):
     place: Callable[[int, str], str] | None = None
 
 
+def _functions_of(
+    real_type: str, nodes: Sequence[Apply]
+) -> tuple[Mapping[str, Callable[..., tuple[str, str]]], Mapping[str, Callable[..., str]]]:
+    """The quick and the whole functions for nodes; some that they do not have may be missing."""
+    known = FLOAT_FUNCTIONS if real_type == FLOAT else {}
+    if all(node.op in _BY_INSTRUCTIONS or node.op in known for node in nodes):
+        return {}, known
+    from atled.ops.formula_llvm_functions import QUICK, WHOLE  # lazy: see _BY_INSTRUCTIONS
+
+    return QUICK, WHOLE[real_type]
+
+
+def _once(op: str) -> Mapping[str, Callable[..., str]]:
+    """The functions of attributes alone: all but one are in the C library."""
+    if op != "sigmoid":
+        return {}
+    from atled.ops.formula_llvm_double import DOUBLE_FUNCTIONS  # lazy: few formulas have that
+
+    return {op: DOUBLE_FUNCTIONS[op]}
+
+
 class _Writer:
     def __init__(self, program: Program, layout: Layout, half_instructions: bool, fused: bool, masks: bool) -> None:
         self.program = program
@@ -187,8 +194,9 @@ class _Writer:
         self.wide = Real(self.code, DOUBLE)
         # Without the instruction the rest of a product of float64 would be a call.
         called = {"**"} if real.type == DOUBLE and not fused else set()
-        self.quick = {} if self.is_whole else {op: f for op, f in _QUICK[real.type].items() if op not in called}
-        self.functions = {} if self.is_whole else {op: f for op, f in _WHOLE[real.type].items() if op not in called}
+        quick, functions = ({}, {}) if self.is_whole else _functions_of(real.type, self.nodes)
+        self.quick = {op: f for op, f in quick.items() if op not in called}
+        self.functions = {op: f for op, f in functions.items() if op not in called}
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
         self.loops: list[str] = []  # per loop what is said of it, as the end of its metadata
@@ -236,6 +244,8 @@ class _Writer:
 
     def tiles(self) -> Tiles:
         """What is around the rows where operands are copied to buffers."""
+        from atled.ops.formula_llvm_tiles import Tiles  # lazy: few arrays lie so
+
         read = frozenset().union(*(expression.names for expression in self.expressions))
         inputs = self.program.inputs
         unread = [number for number, name in enumerate(inputs) if name not in read]
@@ -308,7 +318,7 @@ class _Writer:
         self.uniform.update(zip(map(name_node, attributes), values, strict=True))
         for node in self.nodes:
             if self.is_uniform(node):
-                self.uniform[node] = self.compute(self.wide, node, self.uniform_value, _ONCE)
+                self.uniform[node] = self.compute(self.wide, node, self.uniform_value, _once(node.op))
         if self.half_instructions and "float16" in self.layout.dtypes and self.real.type == FLOAT:
             self.write_opaque_one()
 
@@ -446,6 +456,8 @@ class _Writer:
 
         piece = _Elements("loop", "%from", "%to", pointers, varying, place)
         if self.exponents:
+            from atled.ops.formula_llvm_powers import is_by_products  # lazy: few formulas have powers
+
             assert isinstance(self.real, Real)
             small = [is_by_products(self.real, self.real_value(exponent)) for exponent in self.exponents]
             are_small = functools.reduce(lambda a, b: let(f"and i1 {a}, {b}"), small)
@@ -529,6 +541,8 @@ class _Writer:
     def write_pairs(self, elements: _Elements) -> None:
         """The same two by two, then the last one where their number is odd."""
         loop, start, stop, pointers, varying, _ = elements
+        from atled.ops.formula_llvm_bfloat import floats_to_pair, pair_to_floats  # lazy: few arrays are bfloat16
+
         code, let, before = self.code, self.code.let, dict(self.values)
         assert isinstance(self.real, Real)
         count = let(f"sub i64 {stop}, {start}")
@@ -606,6 +620,8 @@ class _Writer:
             if self.is_uniform(node):
                 continue
             if products and self.has_one_exponent(node):
+                from atled.ops.formula_llvm_powers import power_by_products  # lazy: few formulas have powers
+
                 assert isinstance(self.real, Real)
                 self.values[node] = power_by_products(self.real, *map(self.real_value, node.args))
             elif node.op in quick_forms:
@@ -622,6 +638,8 @@ class _Writer:
 
     def choose_products(self, node: Apply, is_hard: str) -> str:
         """Gives a power the bits that it has where all exponents are for products; returns what is hard still."""
+        from atled.ops.formula_llvm_powers import is_by_products, power_by_products  # lazy: few formulas have powers
+
         assert isinstance(self.real, Real)
         x, y = map(self.real_value, node.args)
         is_small = is_by_products(self.real, y)
@@ -685,6 +703,8 @@ class _Writer:
                 value = half_to_float(Real(self.code, FLOAT), value)
             element_type = FLOAT
         elif dtype == "bfloat16":
+            from atled.ops.formula_llvm_bfloat import bfloat_to_float  # lazy: few arrays are bfloat16
+
             value, element_type = bfloat_to_float(Real(self.code, FLOAT), value), FLOAT
         if isinstance(real, Whole):
             return real.from_real(value, element_type)
@@ -713,6 +733,8 @@ class _Writer:
             else:
                 value = float_to_half(Real(self.code, FLOAT), value)
         elif dtype == "bfloat16":
+            from atled.ops.formula_llvm_bfloat import float_to_bfloat  # lazy: few arrays are bfloat16
+
             value = float_to_bfloat(Real(self.code, FLOAT), real.convert(value, FLOAT))
         else:
             value = real.convert(value, self.types[dtype])

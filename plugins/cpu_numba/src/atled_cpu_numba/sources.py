@@ -80,5 +80,27 @@ def _module(folder: str, dotted: str) -> tuple[tuple[str, ...], str]:
     places = [folder]
     for name in filter(None, dotted.split(".")):
         places.append(os.path.join(places[-1], name))
-    candidates = [file for place in places for file in (place + ".py", os.path.join(place, "__init__.py"))]
-    return tuple(filter(os.path.isfile, candidates)), places[-1] if os.path.isdir(places[-1]) else ""
+    found = []
+    for place in places:
+        above, name = os.path.split(place)
+        if name + ".py" in _listed(above)[0]:
+            found.append(place + ".py")
+        if "__init__.py" in _listed(place)[0]:
+            found.append(os.path.join(place, "__init__.py"))
+    above, name = os.path.split(places[-1])
+    return tuple(found), places[-1] if name in _listed(above)[1] else ""
+
+
+@functools.cache
+def _listed(folder: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the files and of the folders in a folder; none where it is none.
+
+    Listed once, since a look at each file that a module might be in took longer than reading those that there are.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset(), frozenset()
+    files = frozenset(entry.name for entry in entries if entry.is_file())
+    return files, frozenset(entry.name for entry in entries if entry.name not in files and entry.is_dir())
