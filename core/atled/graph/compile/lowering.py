@@ -19,7 +19,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.targets import write_to_targets
 from atled.graph.compile.views import read_views
-from atled.graph.nodes.body_op import BodyOp
+from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.graph.nodes.order import nodes_for
 from atled.ops.spec import SPECS
@@ -48,7 +48,7 @@ def lower(
         values = _stored(graph, values, into)
     graph.reads_latest = False
     nodes = nodes_for(graph, values)
-    if any(isinstance(node.spec, BodyOp) for node in nodes):
+    if any(has_bodies(node.spec) for node in nodes):
         from atled.graph.compile.last_rows import keep_last_rows  # lazy: few graphs have loops
 
         nodes = keep_last_rows(graph, nodes, values)
@@ -178,7 +178,7 @@ class _Slots:
         prepared = prepare(node.decision.implementation, call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         step = Step(node, prepared, (*inputs, *outputs), floats)
-        if isinstance(node.spec, BodyOp):
+        if has_bodies(node.spec):
             from atled.graph.compile.loops import make_native  # as above
 
             make_native(step, lower)

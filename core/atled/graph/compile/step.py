@@ -13,9 +13,8 @@ from atled.arrays.failures import Culprit
 from atled.arrays.place import Place
 from atled.call import Native, Prepared
 from atled.errors import RefusedError, four_parts
-from atled.graph.nodes.body_op import BodyOp
+from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.nodes.ir import IRNode
-from atled.loop_words import LOOP_ERRORS
 from atled.strides import Window, bounds
 from atled_contexts import native_executor
 
@@ -239,7 +238,9 @@ def native_error(step: Step, status: int) -> Exception:
     code = status & 0xFFFF
     assert step.native is not None
     what = step.native.errors.get(code, f"error {code}")
-    if isinstance(step.node.spec, BodyOp):
+    if has_bodies(step.node.spec):
+        from atled.loop_words import LOOP_ERRORS  # lazy: few graphs have loops
+
         if code in LOOP_ERRORS:
             return RefusedError(four_parts(_in_words(step.node), what, "", "give a count from 0 to that of its rows"))
         what += f", in step {status >> 40}" if step.node.spec.kind == "Loop" else ""

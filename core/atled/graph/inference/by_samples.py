@@ -8,18 +8,23 @@ weights on few positions, take the batch as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from typing import TYPE_CHECKING
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST
 from atled.graph.compile.plan import Plan
-from atled.graph.nodes.body import BodyBuilder
+from atled.graph.compile.step import Step
+from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.graph.nodes.loops import LoopOp
 from atled.graph.nodes.order import nodes_for
 from atled.limits.processor_caches import core_cache_bytes
 from atled.named_tuple import NamedTuple
 from atled_contexts import native_executor
+
+if TYPE_CHECKING:
+    from atled.graph.nodes.body import BodyBuilder
+    from atled.graph.nodes.loops import LoopOp
 
 _CONVOLUTIONS = frozenset(("Convolution", "DepthwiseConvolution"))
 _POOLINGS = frozenset(("AveragePooling", "MaxPooling", "SumPooling"))
@@ -63,10 +68,19 @@ def by_samples(graph: Graph, results: Sequence[IRValue], input_count: int) -> li
     return _rebuilt(graph, nodes, results, best, batch)
 
 
+def loops_of(plan: Plan) -> Iterator[tuple[Step, LoopOp]]:
+    """The steps of a plan that are loops over samples, and what they run."""
+    for step in plan.steps:
+        if has_bodies(step.node.spec):
+            from atled.graph.nodes.loops import LoopOp  # lazy: few graphs have loops
+
+            if isinstance(step.node.spec, LoopOp) and step.node.spec.abreast:
+                yield step, step.node.spec
+
+
 def loops_in_words(plan: Plan) -> list[str]:
     """For each loop over samples of a plan what it does."""
-    loops = [step.node.spec for step in plan.steps if isinstance(step.node.spec, LoopOp) and step.node.spec.abreast]
-    return [_in_words(loop) for loop in loops]
+    return [_in_words(loop) for _, loop in loops_of(plan)]
 
 
 def _in_words(loop: LoopOp) -> str:
@@ -205,6 +219,9 @@ def _rebuilt(
 
 def _loop(graph: Graph, chain: Chain, batch: int) -> tuple[LoopOp, list[IRValue], list[IRValue]]:
     """A loop whose body is a chain for some samples, and the values that are its sequences and its constants."""
+    from atled.graph.nodes.body import BodyBuilder  # lazy: few graphs have loops
+    from atled.graph.nodes.loops import LoopOp  # likewise
+
     made = {value for node in chain.nodes for value in node.outputs}
     read = dict.fromkeys(value for node in chain.nodes for value in node.inputs if value not in made)
     sequences = [value for value in read if value is not None and value in chain.whole]

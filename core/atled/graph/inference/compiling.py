@@ -9,12 +9,11 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
-from atled.graph.inference.by_samples import by_samples
+from atled.graph.inference.by_samples import by_samples, loops_of
 from atled.graph.inference.fixed_graph import FixedGraph, Leaves, added, fixed_values_of
 from atled.graph.inference.folding import PRODUCTS, read_attributes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
-from atled.graph.nodes.loops import LoopOp
 from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks, plugin_generation
 
@@ -118,8 +117,7 @@ def compile_inference(
     results = building.results()
     shapes = tuple(value.shape for value in results)
     plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
-    loops = [step for step in plan.steps if isinstance(step.node.spec, LoopOp) and step.node.spec.abreast]
-    if any(step.native is None for step in loops):
+    if any(step.native is None for step, _ in loops_of(plan)):
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
         building = _Building(recorded, inputs, parameters, patterns)
         plan = lower(building.graph, building.results())

@@ -13,7 +13,6 @@ from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.inference.sizes import attributes_for
 from atled.graph.nodes.ir import Graph, IRValue
 
-
 Leaves = Mapping[int, tuple[int, ArrayDesc]]
 """The number of the outside array of a leaf that is no input, and what it is."""
 

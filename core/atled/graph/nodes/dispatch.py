@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -35,6 +35,10 @@ from atled_contexts import (
     select,
     selection_count,
 )
+
+if TYPE_CHECKING:
+    from atled.graph.nodes.body import Body
+    from atled.graph.nodes.body_op import BodyOp
 
 _INDEX: np.dtype[Any] = np.dtype(np.int64)
 _TRUTH: np.dtype[Any] = np.dtype(np.bool_)
@@ -426,11 +430,12 @@ def _home(context: Context) -> tuple[str, str]:
 class EngineOp(OpSpec, abstract=True):
     """An op that no backend computes: the engine runs it.
 
-    note: what listings say of it.
+    note: what listings say of it.  bodies: that it runs, as loops and branches do.
     """
 
     by_engine = True
     note: str = ""
+    bodies: Sequence[Body] = ()
 
     def prepare(self, call: Call) -> Prepared:
         """How a call runs."""
@@ -446,6 +451,11 @@ class OpaqueOp(EngineOp, abstract=True):
 
     opaque = True
     note = "the function's own Python code"
+
+
+def has_bodies(spec: OpSpec | None) -> TypeGuard[BodyOp]:
+    """Whether an op is a loop or a branch; who asks need not import what these are made of, 4 ms at first."""
+    return isinstance(spec, EngineOp) and bool(spec.bodies)
 
 
 def engine_candidate(spec: OpSpec, context: Context) -> Candidate:

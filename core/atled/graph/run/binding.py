@@ -23,7 +23,7 @@ from atled.errors import DeviceLostError
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step, native_error
-from atled.graph.nodes.body_op import BodyOp
+from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.run.arenas import arena_for
 from atled.graph.run.gradients import count_as_written
 from atled.graph.run.launching import launch_of
@@ -415,7 +415,7 @@ class Binding:
 
     def launch(self, step: Step, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
         """What runs a step in Python; others: as for `launch_alone`."""
-        if isinstance(step.node.spec, BodyOp):
+        if has_bodies(step.node.spec):
             from atled.graph.run.loops import launch_of_bodies  # lazy: few graphs have loops
 
             return launch_of_bodies(self, step, Binding)
