@@ -1,14 +1,18 @@
 """The Python text of the functions of the NNabla API: calls that were made before, made again; else `apply`.
 
 The text checks nothing twice and calls nothing it can do without: a call of Python costs as much as a small kernel.
+Compiling all of it takes a millisecond or two, so a function has but the few lines that record a call until one is to
+be computed at once.
 """
 
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
 from atled.arrays.array import NdArray
@@ -130,18 +134,32 @@ class _Functions(dict[str, Callable[..., Any]]):
         defaults = {item.argument: item.default for item in spec.attributes}
         # The name of a module: warnings look for the first frame outside of the library.
         namespace = {**_NAMES, "__name__": _MODULE, "_spec": spec, "_defaults": defaults}
-        text, own_name = source(spec), spec.function or spec.name
-        name = f"<{_MODULE}.{own_name}>"
-        exec(compile(text, name, "exec"), namespace)  # text made just here
-        # So that tracebacks show its lines, and inspect.getsource all of it.
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        function: Callable[..., Any] = namespace[own_name]
-        if "_references" in function.__code__.co_names:
-            namespace.update(proven_counts(function, spec))
+        text, name = _Text(spec), f"{_MODULE}.{spec.function or spec.name}"
+        is_whole = not is_memorable(spec)
+        function = _defined(text.text() if is_whole else text.recording(), f"<{name}, recording>", namespace)
+        namespace["_complete"] = functools.partial(_complete, function, text.text, f"<{name}>")
         function.__doc__ = spec.doc
         function.__module__ = _MODULE
         function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
         return self.setdefault(op, function)
+
+
+def _defined(text: str, file: str, namespace: dict[str, Any]) -> FunctionType:
+    """The function that a text defines."""
+    exec(compile(text, file, "exec"), namespace)  # text made just here
+    # So that tracebacks show its lines, and inspect.getsource all of it.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    (function,) = (value for value in namespace.values() if getattr(value, "__globals__", None) is namespace)
+    return function
+
+
+def _complete(function: FunctionType, text: Callable[[], str], file: str) -> None:
+    """Have a function compute at once, too: it stays the same object, which many may have by now."""
+    # Defined in names of its own: other threads may call the function meanwhile.
+    whole = _defined(text(), file, dict(function.__globals__))
+    if "_references" in whole.__code__.co_names:
+        function.__globals__.update(proven_counts(whole, function.spec))  # type: ignore[attr-defined]  # as above
+    function.__code__ = whole.__code__
 
 
 FUNCTIONS = _Functions()
@@ -188,11 +206,35 @@ class _Text:
 
     def text(self) -> str:
         """The whole function."""
-        again = self._called("{x}") if not self.spec.variadic else self._called("*{x}")
+        again = self._called("*{x}" if self.spec.variadic else "{x}")
         lines = ["if using is not None:", "    with _under(using):", f"        {again}"]
         if is_memorable(self.spec):
             lines += ["if outputs is None:", *_indented(self._at_once())]
             lines += ["if _here().arrays is None:", "    _in_force()", f"    {again}"]
+        return self._whole(lines)
+
+    def recording(self) -> str:
+        """The function as long as it was only given Variables whose calls were recorded."""
+        again = self._called("*{x}" if self.spec.variadic else "{x}")
+        if self.spec.variadic:
+            are_variables = f"all([type(_x) is _Variable for _x in {self.inputs[-1].name}])"
+        else:
+            are_variables = " and ".join(
+                f"({item.name} is None or type({item.name}) is _Variable)"
+                if item.optional
+                else f"type({item.name}) is _Variable"
+                for item in self.inputs
+            )
+        at_once = "_here().values is not None" + (f" or not ({are_variables})" if are_variables else "")
+        lines = [
+            *["if using is not None:", "    with _under(using):", f"        {again}"],
+            *[f"if outputs is None and ({at_once}):", "    _complete()", f"    {again}"],
+            *["if _here().arrays is None:", "    _in_force()", f"    {again}"],
+        ]
+        return self._whole(lines)
+
+    def _whole(self, lines: Sequence[str]) -> str:
+        """The function: some lines, and what makes calls of which nothing is known."""
         signature = f"def {self.name}({', '.join(self._parameters())}):"
         return "\n".join([signature, *_indented([*lines, f"{self.apply}outputs)"])]) + "\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from atled.arrays.spares import Spares, spares_of
 from atled.calling import apply as apply_module
 from atled.calling.cached_calls import forget_calls, in_force
 from atled.graph.record.value import RecordedCall
+from atled.op_spec import Row, define
 from atled_contexts import reset_default_context
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -424,3 +426,16 @@ def test_the_defaults_of_the_process_are_seen_by_the_next_call():
     thread.start()
     thread.join()
     assert not failures, failures
+
+
+def test_a_function_is_given_what_computes_at_once_when_that_is_first_asked_for() -> None:
+    op = define(Row("OnceRecorded", "once_recorded", "x * 2", {"x": "2 * gy"}, doc="Twice."), replace=True)
+    recorded = op(nn.Variable((2, 3)))
+    brief = op.__code__
+    assert "_references" not in brief.co_names and inspect.getsource(op).startswith("def once_recorded(x, ")
+    signature = inspect.signature(op)
+    array = nn.NdArray.from_numpy_array(np.ones((2, 3), np.float32))
+    assert op(array).data.tolist() == [[2, 2, 2]] * 2
+    assert op.__code__ is not brief and "_references" in op.__code__.co_names
+    assert inspect.signature(op) == signature and "_references" in inspect.getsource(op)
+    assert op(nn.Variable((2, 3))).shape == recorded.shape
