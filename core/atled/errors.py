@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from atled_contexts.errors import did_you_mean, in_words, listing, nearest
@@ -17,6 +18,7 @@ __all__ = [
     "in_words",
     "listing",
     "nearest",
+    "no_such",
     "shortened",
     "taken_apart",
 ]
@@ -51,6 +53,15 @@ class DeviceLostError(RuntimeError):
                 "go on from what was saved last, on another device or in a new process",
             )
         )
+
+
+def no_such(module: str, kind: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have, with the nearest one that it has.
+
+    kind: what names of the module stand for, such as "layer".
+    """
+    remedy = did_you_mean(name, known, f"dir({module}) lists all")
+    return AttributeError(four_parts(f"{module}.{name}", f"no such {kind}", "", remedy))
 
 
 def taken_apart(text: str) -> tuple[str, str, str]:

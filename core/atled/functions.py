@@ -11,7 +11,7 @@ from typing import Any
 
 from atled.calling import composites as _composites
 from atled.calling import function_text as _text
-from atled.errors import did_you_mean, four_parts
+from atled.errors import no_such
 from atled.ops.spec import FUNCTIONS as _FUNCTIONS
 
 
@@ -32,14 +32,7 @@ def __getattr__(name: str) -> Any:
         _FUNCTIONS.import_all()  # an op that was just written into a family is there before `make generated` knows it
         spec = _FUNCTIONS.get(name)
     if spec is None:
-        raise AttributeError(
-            four_parts(
-                f"atled.functions.{name}",
-                "no such function",
-                "",
-                did_you_mean(name, __dir__(), "dir(atled.functions) lists all"),
-            )
-        )
+        raise no_such(__name__, "function", name, __dir__())
     function = _text.FUNCTIONS[spec.name]
     if spec.is_library:  # another one can be replaced
         globals()[name] = function

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable
 from typing import Any
 
-from atled.errors import did_you_mean, four_parts
+from atled.errors import no_such
 from atled.parametric.activation import prelu
 from atled.parametric.api import parametric_function_api
 from atled.parametric.embedding import embed
@@ -57,14 +57,7 @@ def __getattr__(name: str) -> Any:
             return [*(layer.__name__ for layer in _OWN), *_LAYERS]
         if name in _LAYERS:
             return _LAYERS[name]
-        raise AttributeError(
-            four_parts(
-                f"{__name__}.{name}",
-                "no such layer",
-                "",
-                did_you_mean(name, __dir__(), f"dir({__name__}) lists all"),
-            )
-        )
+        raise no_such(__name__, "layer", name, __dir__())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -14,7 +14,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.failures import EXPECTING
 from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
-from atled.errors import did_you_mean, four_parts, shortened
+from atled.errors import four_parts, no_such, shortened
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
@@ -526,8 +526,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name != "SolverState":
-        remedy = did_you_mean(name, __all__, f"dir({__name__}) lists all")
-        raise AttributeError(four_parts(f"{__name__}.{name}", "no such solver", "", remedy))
+        raise no_such(__name__, "solver", name, __all__)
     from atled.files.solver_states import SolverState  # as above
 
     return SolverState
