@@ -12,6 +12,7 @@ from atled.calling.cached_calls import in_force, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
+from atled.limits.sizes import out_of_memory, shown
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
@@ -30,9 +31,27 @@ def apply(
     One output comes as it is, several as a tuple. outputs: arrays in which the results are to live.
     key: under which the call is cached.
 
-    Raises TypeError or ValueError if the call does not fit the op; nothing is changed then.
+    Raises TypeError or ValueError if the call does not fit the op; nothing is changed then. OutOfMemoryError: there is
+        no memory, for as many outputs as a split makes for instance.
     """
     spec = SPECS[op] if isinstance(op, str) else op
+    try:
+        return _applied(spec, inputs, attributes, outputs, key)
+    except MemoryError as error:
+        import traceback  # only on the way to an error
+
+        traceback.clear_frames(error.__traceback__)  # so that there is memory for the words
+        shapes = ", ".join("None" if item is None else shown(item.shape) for item in inputs)
+        raise out_of_memory(f"a call of {spec.name} on {shapes}", reason=str(error)) from error
+
+
+def _applied(
+    spec: OpSpec,
+    inputs: Sequence[Variable | NdArray | None],
+    attributes: Mapping[str, Any],
+    outputs: Sequence[NdArray | Variable] | None,
+    key: Hashable | None,
+) -> Any:
     at_once = any(isinstance(item, NdArray) for item in inputs)
     surroundings = in_force()
     calls, context, auto_forward = surroundings.arrays, surroundings.context, surroundings.auto_forward

@@ -6,7 +6,8 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
-from atled.errors import RefusedError
+from atled.errors import OutOfMemoryError, RefusedError
+from atled.graph.record.value import RecordedCall
 
 
 def variable(*shape):
@@ -53,3 +54,22 @@ def test_values_that_numpy_itself_would_refuse_are_value_errors_only():
     with pytest.raises(ValueError, match="does not broadcast") as raised:
         variable(2).d = np.zeros(3)
     assert not isinstance(raised.value, RuntimeError)
+
+
+@pytest.mark.parametrize("kind", [nn.Variable, nn.NdArray])
+def test_a_call_for_whose_outputs_there_is_no_memory_says_so(kind, monkeypatch):
+    def make_outputs(self, *_):
+        raise MemoryError
+
+    monkeypatch.setattr(RecordedCall, "make_outputs", make_outputs)
+    with pytest.raises(OutOfMemoryError, match=r"a call of Split on \(5, 2\): memory has run out(.|\n)*What to do: "):
+        F.split(kind((5, 2)), axis=0)
+
+
+def test_a_graph_for_whose_plan_there_is_no_memory_says_so(monkeypatch):
+    def lower(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("atled.graph.forward_plan.lower", lower)
+    with pytest.raises(OutOfMemoryError, match=r"the plan of a graph: memory has run out(.|\n)*What to do: "):
+        F.sin(F.sin(variable(7, 3))).forward()

@@ -9,6 +9,7 @@ from typing import Any
 from atled.graph.compile.plan import Plan
 from atled.limits.caches import register_cache
 from atled.limits.collection import COLLECTION_PAUSED
+from atled.limits.sizes import within_memory
 from atled_contexts import lock_across_forks
 
 _STEPS_LIMIT = 100_000  # about 10 KB each
@@ -41,7 +42,7 @@ class PlanCache:
         found = self.find(key)
         if found is not None:
             return found
-        with COLLECTION_PAUSED:
+        with COLLECTION_PAUSED, within_memory("the plan of a graph"):
             made = make()
         with self._lock:
             if key in self._plans:  # another thread was quicker
