@@ -8,6 +8,7 @@ folder is in the user's own, which others may not write into.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -18,7 +19,7 @@ from pathlib import Path
 LIMIT_BYTES = 512 << 20  # of the folder; a full set of kernels takes a few MiB, generated ones some KiB each
 _LARGEST_FILE = 64 << 20
 
-_KINDS = ("*.o", "*.answer", "*.tmp")  # whose names are ours
+_KINDS = (".o", ".answer", ".tmp")  # endings of names that are ours
 
 _trimmed = False
 
@@ -91,8 +92,9 @@ def write(name: str, data: bytes) -> None:
 
 def clear() -> None:
     """Remove all of them. Raises OSError where that is not allowed."""
-    for path in _stored_files(folder()):
-        path.unlink(missing_ok=True)
+    for path, _ in _stored_files(folder()):
+        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            os.unlink(path)
 
 
 def _check_folder(where: Path) -> None:
@@ -148,8 +150,18 @@ def _mark_used(path: Path) -> None:
         os.utime(path)
 
 
-def _stored_files(where: Path) -> list[Path]:
-    return sorted(path for pattern in _KINDS for path in where.glob(pattern))
+def _stored_files(where: Path) -> list[tuple[str, os.stat_result]]:
+    """The files, and what links there are of their names; none where there is no folder.
+
+    Without a `Path` for each: there may be a hundred thousand.
+    """
+    found = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(where) as entries:
+        for entry in entries:
+            if entry.name.endswith(_KINDS) and not entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError):  # another process trims
+                    found.append((entry.path, entry.stat(follow_symlinks=False)))
+    return found
 
 
 def _trim(where: Path) -> None:
@@ -158,19 +170,14 @@ def _trim(where: Path) -> None:
     if _trimmed:
         return
     _trimmed = True
-    found = []
-    for path in _stored_files(where):
-        try:
-            status = path.lstat()
-        except FileNotFoundError:  # another process trims
-            continue
-        if stat.S_ISDIR(status.st_mode):
-            continue
-        abandoned = path.suffix == ".tmp" and time.time() - status.st_mtime > 3600
+    now, found = time.time(), []
+    for path, status in _stored_files(where):
+        abandoned = path.endswith(".tmp") and now - status.st_mtime > 3600
         found.append((0.0 if abandoned else status.st_mtime, status.st_size, path, abandoned))
     total = sum(size for _, size, _, _ in found)
     for _, size, path, abandoned in sorted(found):
         if not abandoned and total <= LIMIT_BYTES:
             break
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # as above
+            os.unlink(path)
         total -= size
