@@ -19,6 +19,7 @@ inner and the innermost outer axis (so R is 1 at least), for which such operands
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -185,7 +186,7 @@ def plan_layout(
         walked through in the order that suits most operands.
     Raises ValueError for a wrong number of operands and for shapes that do not fit, TypeError for a dtype.
     """
-    names = [np.dtype(dtype).name for dtype in dtypes]
+    names = [_name_of(dtype) for dtype in dtypes]
     count = len(program.inputs)
     if not len(shapes) == len(names) == count + len(program.output_names):
         raise ValueError(
@@ -212,6 +213,13 @@ def plan_layout(
         tuple(range(layout.first_address, layout.first_stride)),
         {name: layout.first_attribute + i for i, name in enumerate(program.attributes)},
     )
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    """The name of a dtype, which NumPy takes 3 us to put together."""
+    name: str = np.dtype(dtype).name
+    return name
 
 
 _Axis = tuple[int, tuple[int, ...]]  # size, stride in elements of each operand

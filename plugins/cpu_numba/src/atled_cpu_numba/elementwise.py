@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from atled.plugin import (
     FORMULA_DTYPES,
@@ -49,11 +52,16 @@ def accepts(call: Call) -> bool | str:
     if program is None:
         return "has no scalar formula"
     for desc in (*call.inputs, *call.outputs):
-        if desc is not None and desc.dtype.name not in FORMULA_DTYPES:
+        if desc is not None and not _is_known(desc.dtype):
             return f"the formula compiler does not know {desc.dtype}"
     if call.has_integers and call.compute_dtype.kind in "iub" and has_powers(program):
         return "the formula compiler has no powers of integers"
     return True
+
+
+@functools.cache
+def _is_known(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in FORMULA_DTYPES  # a name takes 3 us
 
 
 def prepare(call: Call) -> Prepared:

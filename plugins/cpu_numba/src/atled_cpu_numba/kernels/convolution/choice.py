@@ -109,7 +109,7 @@ def prepare(call: Call) -> Prepared:
     prepared = chosen(
         ways(problem),
         problem,
-        problem.sizes,
+        lambda: problem.sizes,
         problem.dtype,
         is_measured=is_measured(call),
         keeps_packs=call.spec.name != "ConvolutionDataGrad",

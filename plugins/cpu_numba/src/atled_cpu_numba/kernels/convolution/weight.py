@@ -68,8 +68,14 @@ def prepare(call: Call) -> Prepared:
         winograd.excluded_for(call),
         x.dtype.name,
     )
-    sizes = x.size, gy.size, call.outputs[0].size
-    prepared = chosen(ways(problem), problem, sizes, problem.dtype, is_measured=is_measured(call), keeps_packs=False)
+    prepared = chosen(
+        ways(problem),
+        problem,
+        lambda: (x.size, gy.size, call.outputs[0].size),
+        problem.dtype,
+        is_measured=is_measured(call),
+        keeps_packs=False,
+    )
     is_kept_from_winograd = problem.direct_for and _suits_winograd(problem)
     return winograd.told(prepared, problem.direct_for) if is_kept_from_winograd else prepared
 

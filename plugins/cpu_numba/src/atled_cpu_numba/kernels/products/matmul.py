@@ -392,7 +392,8 @@ def prepare(call: Call) -> Prepared:
     task = task_of(call)
     is_searched = is_measured(call) and _is_measurable(task.product)
     # The second matrix may be no weight, or one that is trained: then each run packs it, or does without.
-    return chosen(ways(task), task, sizes_of(call), task.dtype, is_measured=is_searched, keeps_packs=False)
+    sizes = partial(sizes_of, call)
+    return chosen(ways(task), task, sizes, task.dtype, is_measured=is_searched, keeps_packs=False)
 
 
 class Task(NamedTuple):

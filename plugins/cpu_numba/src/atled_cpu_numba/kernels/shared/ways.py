@@ -36,7 +36,7 @@ def is_measured(call: Call) -> bool:
 def chosen(
     ways: Iterable[Way],
     problem: Hashable,
-    sizes: Sequence[int],
+    sizes: Callable[[], Sequence[int]],
     dtype: str,
     *,
     is_measured: bool,
@@ -44,11 +44,11 @@ def chosen(
 ) -> Prepared:
     """The first way that pays, or the fastest one.
 
-    problem: all that ways and times depend on, besides the processor.  sizes: elements of the arrays, in the order of
-    the call's arguments; those of `dtype`.  is_measured: whether the fastest is wanted.  keeps_packs: whether plans are
-    likely to keep packed weights from run to run.
+    problem: all that ways and times depend on, besides the processor.  sizes: gives the elements of the arrays, in the
+    order of the call's arguments, if these are to be measured; those of `dtype`.  is_measured: whether the fastest is
+    wanted.  keeps_packs: whether plans are likely to keep packed weights from run to run.
     """
     if is_measured:
         fastest: Callable[..., Prepared] = imported("tuning").fastest
-        return fastest(tuple(ways), problem, sizes, dtype, keeps_packs=keeps_packs)
+        return fastest(tuple(ways), problem, sizes(), dtype, keeps_packs=keeps_packs)
     return next(way.prepare() for way in ways if way.pays)
