@@ -21,7 +21,10 @@ _MASKED_BYTES = 64  # of a vector under AVX-512
 # under AVX2, where a line takes two loads: Zen 3 follows panels by itself, and each request took the place of a load
 # (5 % of a product out of the level-2 or level-3 cache, and no less from memory).
 _FEW_ROWS_AHEAD, _UNASKED_BYTES = 16, 32
-_TERMS_AT_ONCE = 2  # of sums, between two steps of a loop: a power of two
+# Terms of sums between two steps of a loop: a power of two. In a loop of two, LLVM reads for the second one before the
+# first is done: a tile of 24 registers then lacks some, and moves or stores sums in each step (AVX-512: 14 of 100
+# instructions, .3 of the time by llvm-mca).
+_TERMS_AT_ONCE, _SUMS_OF_SEVERAL_TERMS = 2, 16
 
 
 def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
@@ -424,6 +427,7 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
     c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
     A is prefetched from a + ahead elements on.
     """
+    terms = _TERMS_AT_ONCE if rows * vectors <= _SUMS_OF_SEVERAL_TERMS else 1
 
     def generate(w, k, a, b, b_step, c, c_row, ahead):
         builder = w.builder
@@ -442,11 +446,12 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
                 b_now = w.at(b_now, b_step)
             return [*sums, w.at(a_now, count * packed_rows), b_now]
 
-        carried = [w.zeros] * (rows * vectors) + [a, b]
-        with w.counted(builder.and_(k, w.number(_TERMS_AT_ONCE - 1)), carried) as (_, phis, following):
-            following += with_terms(phis, 1)
-        with w.counted(builder.sdiv(k, w.number(_TERMS_AT_ONCE)), following) as (_, phis, sums):
-            sums += with_terms(phis, _TERMS_AT_ONCE)
+        following = [w.zeros] * (rows * vectors) + [a, b]
+        if terms > 1:
+            with w.counted(builder.and_(k, w.number(terms - 1)), following) as (_, phis, following):
+                following += with_terms(phis, 1)
+        with w.counted(builder.sdiv(k, w.number(terms)), following) as (_, phis, sums):
+            sums += with_terms(phis, terms)
         following = sums
         for r in range(rows):
             row = w.at(c, builder.mul(c_row, w.number(r)))
