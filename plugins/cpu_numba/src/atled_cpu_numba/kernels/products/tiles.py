@@ -79,7 +79,8 @@ def make_row_tile(
         builder = w.builder
         a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
         starts = _row_starts(w, a, a_row, m, rows)
-        masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
+        first_lanes = _mask_register if masked else Writer.first_lanes
+        masks = [first_lanes(w, builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
         if copies and not masked:
             # The last columns first go to the copy, which then is copied to itself.
             whole = builder.icmp_signed(">=", n, w.number(width))
@@ -154,6 +155,18 @@ def make_near_tile(
         _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("near_tile", 12, generate, "One tile of a matrix product; see make_near_tile.", dtype)
+
+
+def _mask_register(w: Writer, count: Any) -> Any:
+    """As `Writer.first_lanes`, made of bits: comparisons of vectors LLVM repeats in each step of a loop.
+
+    It also sees that `count` is a vector or more, where a tile is only taken for so many columns.
+    """
+    builder, none, all_lanes = w.builder, w.number(0), w.number(w.width)
+    count = builder.select(builder.icmp_signed(">", count, none), count, none)
+    count = builder.select(builder.icmp_signed("<", count, all_lanes), count, all_lanes)
+    bits = builder.lshr(w.number((1 << w.width) - 1), builder.sub(all_lanes, count))
+    return builder.bitcast(builder.trunc(bits, ir.IntType(w.width)), ir.VectorType(ir.IntType(1), w.width))
 
 
 def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks: list[Any]) -> None:
