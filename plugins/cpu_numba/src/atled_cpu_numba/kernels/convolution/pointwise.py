@@ -108,22 +108,15 @@ class Problem(NamedTuple):
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.products.starts import make_fill_starts
+    from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    element, floats = SIZES[dtype], Real(dtype).pointer
+    element = SIZES[dtype]
     copy_rows = make_copy_rows(dtype)
     columns = lanes_of(dtype).columns
+    fill_starts = make_fill_starts(columns, dtype)
     block_bytes = 8 * BLOCK_WORDS
-
-    @piece
-    def fill_starts(bias, first, maps, starts_at):
-        """What the sums of each map start from, as a row of a panel: they are the same for all panels."""
-        starts = floats(starts_at)
-        for m in range(maps):
-            value = floats(bias)[first + m] if bias != 0 else 0.0
-            for j in range(columns):
-                starts[m * columns + j] = value
 
     @piece
     def collect(w, copying, block, x, taken, collected_at, pitch):
@@ -193,7 +186,9 @@ def _build(dtype: str) -> Callable[..., int]:
             rows = min(rows_at_once, maps - first)
             after = min(all_runs, first_run + end - unit)
             unit += after - first_run
-            fill_starts(w[Block.bias], group * maps + first, rows, starts_at)
+            # The same for all panels.
+            bias = w[Block.bias]
+            fill_starts((bias + element * (group * maps + first) if bias != 0 else 0, starts_at, rows))
             weights = w[Block.weight] + element * (group * w[Block.group_weights] + first * w[Block.weight_map])
             weight_map, weight_channel = w[Block.weight_map], w[Block.weight_channel]
             if w[Block.pack] != 0:

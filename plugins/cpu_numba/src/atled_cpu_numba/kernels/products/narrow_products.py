@@ -86,25 +86,24 @@ class Widen:
 
 
 def _build(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.products.starts import make_fill_starts
     from atled_cpu_numba.kernels.shared.narrow_vectors import make_narrow_rows, make_widen_rows
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
     columns = lanes_of("float32").columns
     widen_rows, narrow_rows = make_widen_rows(dtype, columns), make_narrow_rows(dtype, columns)
+    fill_rows = make_fill_starts(columns)
 
     @piece
     def fill_starts(w, share, first, rows):
         """What the sums start from: a row for all rows, or a row of equal numbers for each."""
-        starts, bias = floats32(share + w[Block.starts_at]), floats32(share + w[Block.bias_at])
+        starts, bias = share + w[Block.starts_at], share + w[Block.bias_at]
         if w[Block.bias] == 0:
-            for j in range(columns):
-                starts[j] = 0.0
+            fill_rows((0, starts, 1))
         elif w[Block.is_bias_of_rows] != 0:
-            widen_rows((w[Block.bias] + 2 * first, 0, share + w[Block.bias_at], 0, 1, rows))
-            for i in range(rows):
-                for j in range(columns):
-                    starts[i * columns + j] = bias[i]
+            widen_rows((w[Block.bias] + 2 * first, 0, bias, 0, 1, rows))
+            fill_rows((bias, starts, rows))
 
     @piece
     def move_panel(w, panel, k, at, place, row, image_step, writes):

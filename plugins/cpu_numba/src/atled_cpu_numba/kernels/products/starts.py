@@ -1,0 +1,33 @@
+"""What the sums of a product with a bias for each row start from: rows of equal numbers, as wide as a panel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+
+
+def make_fill_starts(columns: int, dtype: str = "float32") -> Any:
+    """An intrinsic fill_starts((bias, starts, rows)): starts[i * columns + j] = bias[i], or 0 if the address bias is 0.
+
+    columns: whole vectors. A loop over so few elements LLVM unrolls before it makes vectors of it: one store for each
+    element, which took as long as a tenth of a product for 49 positions under AVX-512.
+    """
+
+    def generate(w: Writer, bias: Any, starts: Any, rows: Any) -> None:
+        builder = w.builder
+
+        def fill(value_of: Any) -> None:
+            with w.counted(rows, [w.pointer(starts)]) as (i, (row,), following):
+                value = value_of(i)
+                for j in range(0, columns, w.width):
+                    w.store(value, w.at(row, j))
+                following.append(w.at(row, columns))
+
+        with builder.if_else(builder.icmp_signed("!=", bias, w.number(0))) as (there, absent):
+            with there:
+                fill(lambda i: w.splat(w.load_one(w.at(w.pointer(bias), i))))
+            with absent:
+                fill(lambda i: w.zeros)
+
+    return vector_intrinsic("fill_starts", 3, generate, "See make_fill_starts.", dtype)
