@@ -90,9 +90,14 @@ def _make_rows(name: str, source: Any, target: Any, sizes: tuple[int, int], whol
             vectors = builder.sdiv(count, w.number(w.width))
             with w.counted(vectors, []) as (i, _, _following):
                 convert_part(x, y, builder.mul(i, w.number(w.width)), w.width)
-            done = builder.mul(vectors, w.number(w.width))
-            with w.counted(builder.sub(count, done), []) as (i, _, _following):
-                convert_part(x, y, builder.add(done, i), 1)
+            done, lanes = builder.mul(vectors, w.number(w.width)), w.width
+            # One by one, each would wait for the one before, into whose register x86 puts what it reads of 16 bits.
+            while lanes > 1:
+                lanes //= 2
+                part = builder.and_(count, w.number(lanes))
+                with builder.if_then(builder.icmp_signed("!=", part, w.number(0))):
+                    convert_part(x, y, done, lanes)
+                done = builder.add(done, part)
 
         with builder.if_else(builder.icmp_signed("==", count, w.number(whole))) as (then, otherwise):
             with then:
