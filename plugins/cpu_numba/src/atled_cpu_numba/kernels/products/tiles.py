@@ -17,10 +17,6 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, 
 _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
 _MASKED_BYTES = 64  # of a vector under AVX-512
-# Few rows of A take panels of B as quickly as they come: so many rows of each are asked for before they are read. Not
-# under AVX2, where a line takes two loads: Zen 3 follows panels by itself, and each request took the place of a load
-# (5 % of a product out of the level-2 or level-3 cache, and no less from memory).
-_FEW_ROWS_AHEAD, _UNASKED_BYTES = 16, 32
 # Terms of sums between two steps of a loop: a power of two. In a loop of two, LLVM reads for the second one before the
 # first is done: a tile of 24 registers then lacks some, and moves or stores sums in each step (AVX-512: 14 of 100
 # instructions, .3 of the time by llvm-mca).
@@ -125,6 +121,7 @@ def make_near_tile(
     ago, and instructions that find nothing to do take up to a tenth of the time (Zen 3, beside a busy core).
     """
     width = vectors * lanes_of(dtype).vector
+    terms = _terms_at_once(rows * vectors)
 
     def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead):
         builder = w.builder
@@ -147,11 +144,12 @@ def make_near_tile(
             at = at if by_columns else builder.add(at, w.number(count))
             return [*sums, at, w.at(b_now, count * width)]
 
-        carried = [w.zeros] * (rows * vectors) + [w.number(0), b]
-        with w.counted(builder.and_(k, w.number(_TERMS_AT_ONCE - 1)), carried) as (_, phis, following):
-            following += with_terms(phis, 1)
-        with w.counted(builder.sdiv(k, w.number(_TERMS_AT_ONCE)), following) as (_, phis, sums):
-            sums += with_terms(phis, _TERMS_AT_ONCE)
+        following = [w.zeros] * (rows * vectors) + [w.number(0), b]
+        if terms > 1:
+            with w.counted(builder.and_(k, w.number(terms - 1)), following) as (_, phis, following):
+                following += with_terms(phis, 1)
+        with w.counted(builder.sdiv(k, w.number(terms)), following) as (_, phis, sums):
+            sums += with_terms(phis, terms)
         _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("near_tile", 12, generate, "One tile of a matrix product; see make_near_tile.", dtype)
@@ -199,9 +197,8 @@ def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
         places = [w.at(b, builder.mul(b_panel, w.number(p))) for p in range(panels)]
         with w.counted(k, [w.zeros] * (rows * count) + places) as (i, phis, following):
             b_now = [w.opaque(place) for place in phis[-panels:]]
-            for place in b_now if w.width * w.size != _UNASKED_BYTES else ():
-                for j in range(vectors):
-                    w.prefetch(w.at(place, _FEW_ROWS_AHEAD * lanes.columns + j * w.width))
+            # Nothing is asked for: processors follow panels by themselves, and each request takes the place of a load
+            # (Zen 3: 5 % of a product out of the level-2 or level-3 cache, and no less from memory).
             values = [w.splat(w.load_one(w.at(start, i))) for start in starts]
             for r in range(rows):
                 for v in range(count):
@@ -266,6 +263,11 @@ def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
     return vector_intrinsic(
         "across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.", dtype
     )
+
+
+def _terms_at_once(sums: int) -> int:
+    """Terms of so many sums, in as many registers, between two steps of a loop."""
+    return _TERMS_AT_ONCE if sums <= _SUMS_OF_SEVERAL_TERMS else 1
 
 
 def _line_places(count: int, dtype: str) -> list[int]:
@@ -440,7 +442,7 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
     c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
     A is prefetched from a + ahead elements on.
     """
-    terms = _TERMS_AT_ONCE if rows * vectors <= _SUMS_OF_SEVERAL_TERMS else 1
+    terms = _terms_at_once(rows * vectors)
 
     def generate(w, k, a, b, b_step, c, c_row, ahead):
         builder = w.builder
