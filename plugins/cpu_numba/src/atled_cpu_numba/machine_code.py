@@ -123,6 +123,23 @@ def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
     python_api: whether the code may call CPython, which kernels must not.
     Raises KernelError for IR that does not parse or verify, has no such function, or needs more than the C library.
     """
+    machine, module = _optimized(name, ir)
+    return _checked(name, machine.emit_object(module), name, module, python_api=python_api)
+
+
+def assembly(name: str, ir: str) -> str:
+    """What `compile_ir` makes of the IR as text for people, with LLVM's remarks on loops and spilled registers.
+
+    Raises KernelError as it does for the IR.
+    """
+    machine, module = _optimized(name, ir)
+    machine.set_asm_verbosity(True)
+    text: str = machine.emit_assembly(module)
+    return text
+
+
+def _optimized(name: str, ir: str) -> tuple[Any, Any]:
+    """The target machine for the processor in force, and the module of the IR at O3 for it."""
     llvm = processor.llvm_binding()
     cpu, features = processor.target()
     target = llvm.Target.from_triple(llvm.get_process_triple())
@@ -150,7 +167,7 @@ def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
     passes = builder.getModulePassManager()
     passes.run(module, builder)
     _dispose(passes)
-    return _checked(name, machine.emit_object(module), name, module, python_api=python_api)
+    return machine, module
 
 
 def _dispose(passes: Any) -> None:
