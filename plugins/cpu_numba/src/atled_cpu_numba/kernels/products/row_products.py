@@ -111,6 +111,9 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     # For the last columns, all heights.
     copying_slim = make_row_tile(rows, 1, dtype, copies=True)
     plain_slim = make_row_tile(rows, 1, dtype)
+    # Six sums, under AVX2, wait for each other longer than for what is read.
+    has_near_slim = has_near and not lanes.has_short_tiles
+    near_slim = make_near_tile(rows, 1, dtype)
 
     @kernel
     def multiply_rows(block, part, parts):
@@ -158,7 +161,9 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 a_at = a + element * i * a_row
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
                 wanted = ahead if copy == 0 and i == 0 else 0
-                if left <= vector:
+                if has_near_slim and left <= vector and a_is_near and is_by_rows and b_row == vector:
+                    near_slim((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                elif left <= vector:
                     plain_slim(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
