@@ -54,12 +54,15 @@ def phase_words(planes: Layout) -> list[int]:
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.convolution.every_second import make_copy_every_second
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy_every_second, make_copy_rows
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
     element, floats = SIZES[dtype], Real(dtype).pointer
-    copy_rows, copy_every_second = make_copy_rows(dtype), make_copy_every_second(dtype)
     vector = lanes_of(dtype).vector
+    half = max(2, vector // 2)
+    copy_rows = make_copy_rows(dtype)
+    copy_every_second, copy_short_rows = (make_copy_every_second(dtype, lanes) for lanes in (vector, half))
 
     @kernel
     def copy_images(block, part, parts):
@@ -90,6 +93,9 @@ def _build(dtype: str) -> Callable[..., int]:
                         continue
                     if stride_w == 2 and columns > vector:
                         copy_every_second((source, stride_h * width, target, row_pitch, rows, columns))
+                        continue
+                    if stride_w == 2 and columns > half:
+                        copy_short_rows((source, stride_h * width, target, row_pitch, rows, columns))
                         continue
                     for _ in range(rows):
                         x, y = floats(source), floats(target)

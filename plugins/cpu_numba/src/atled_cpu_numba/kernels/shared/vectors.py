@@ -347,36 +347,6 @@ def make_copy_rows_plus(dtype: str) -> Any:
     return vector_intrinsic("copy_rows_plus", 7, _generate_copy_rows, "See make_copy_rows_plus.", dtype)
 
 
-def make_copy_every_second(dtype: str) -> Any:
-    """An intrinsic that copies every second element of rows.
-
-    copy_every_second((source, source_row, target, target_row, rows, count)):
-    target[i * target_row + j] = source[i * source_row + 2 * j] for j < count, which is more than a vector. Nothing is
-    read in front of the first element or behind the last one.
-    """
-
-    def generate(w, source, source_row, target, target_row, rows, count):
-        builder = w.builder
-        source, target = w.pointer(source), w.pointer(target)
-        even, odd = (ir.Constant(ir.VectorType(_INT32, w.width), [2 * i + k for i in range(w.width)]) for k in (0, 1))
-        last = builder.sub(count, w.number(w.width))
-        blocks = builder.sdiv(builder.sub(count, w.number(1)), w.number(w.width))
-
-        def copy(x, y, first, order):
-            pair = w.load(x), w.load(w.at(x, w.width))
-            w.store(builder.shuffle_vector(*pair, order), w.at(y, first))
-
-        with w.counted(rows, [source, target]) as (_, (x, y), following):
-            with w.counted(blocks, []) as (i, _, _following):
-                first = builder.mul(i, w.number(w.width))
-                copy(w.at(x, builder.mul(first, w.number(2))), y, first, even)
-            # The last vector overlaps the one before, and its last element is the last one that is read.
-            copy(w.at(x, builder.sub(builder.mul(last, w.number(2)), w.number(1))), y, last, odd)
-            following += [w.at(x, source_row), w.at(y, target_row)]
-
-    return vector_intrinsic("copy_every_second", 6, generate, "See make_copy_every_second.", dtype)
-
-
 # Those of float32.
 transpose_block, copy_rows, copy_rows_plus = (
     make("float32") for make in (make_transpose_block, make_copy_rows, make_copy_rows_plus)
