@@ -18,8 +18,8 @@ _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
 _MASKED_BYTES = 64  # of a vector under AVX-512
 # Terms of sums between two steps of a loop: a power of two. In a loop of two, LLVM reads for the second one before the
-# first is done: a tile of 24 registers then lacks some, and moves or stores sums in each step (AVX-512: 14 of 100
-# instructions, .3 of the time by llvm-mca).
+# first is done: a tile of 24 registers then lacks some, and moves or stores sums in each step (AVX-512: 14 to 20 of 100
+# instructions, and a sixth to a quarter of the cycles by llvm-mca).
 _TERMS_AT_ONCE, _SUMS_OF_SEVERAL_TERMS = 2, 16
 
 
