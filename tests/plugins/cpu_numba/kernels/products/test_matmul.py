@@ -152,21 +152,21 @@ def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m
 @pytest.mark.parametrize(
     "m, k, n, transpose_a, dtype, note",
     [
-        (1024, 1024, 1024, False, "float32", "a packed, b packed, 6x16 tiles"),
-        (512, 128, 1024, True, "float32", "a transposed, b packed, 6x16 tiles"),
-        (512, 512, 512, False, "float32", "a in place, b in place, 6x16 tiles"),
-        (1024, 64, 2048, False, "float32", "a in place, b in place, 6x16 tiles"),
-        (1024, 32, 512, True, "float32", "a transposed, b in place, 6x16 tiles"),
-        (512, 128, 64, True, "float32", "a transposed, b in place, 6x16 tiles"),
-        (512, 128, 48, True, "float32", "a in place, b in place, 6x16 tiles"),
-        (500, 128, 128, True, "float32", "a transposed, b in place, 6x16 tiles"),
-        (500, 128, 112, True, "float32", "a in place, b in place, 6x16 tiles"),
-        (500, 10, 512, True, "float32", "a in place, b in place, 6x16 tiles"),
+        (1024, 1024, 1024, False, "float32", "a packed, b packed, 4x24 tiles"),
+        (512, 128, 1024, True, "float32", "a transposed, b packed, 4x24 tiles"),
+        (512, 512, 512, False, "float32", "a in place, b in place, 4x24 tiles"),
+        (1024, 64, 2048, False, "float32", "a in place, b in place, 4x24 tiles"),
+        (1024, 32, 512, True, "float32", "a transposed, b in place, 4x24 tiles"),
+        (512, 128, 64, True, "float32", "a transposed, b in place, 4x24 tiles"),
+        (512, 128, 48, True, "float32", "a in place, b in place, 4x24 tiles"),
+        (500, 128, 128, True, "float32", "a transposed, b in place, 4x24 tiles"),
+        (500, 128, 112, True, "float32", "a in place, b in place, 4x24 tiles"),
+        (500, 10, 512, True, "float32", "a in place, b in place, 4x24 tiles"),
         (8192, 16, 1024, True, "float32", "a transposed, b in place, 6x16 tiles written past the caches"),
-        (1024, 128, 512, True, "float64", "a transposed, b packed, 6x8 tiles"),
-        (512, 128, 32, True, "float64", "a transposed, b in place, 6x8 tiles"),
-        (512, 512, 512, False, "float64", "a packed, b packed, 6x8 tiles"),
-        (256, 256, 256, False, "float64", "a in place, b in place, 6x8 tiles"),
+        (1024, 128, 512, True, "float64", "a transposed, b packed, 4x12 tiles"),
+        (512, 128, 32, True, "float64", "a transposed, b in place, 4x12 tiles"),
+        (512, 512, 512, False, "float64", "a packed, b packed, 4x12 tiles"),
+        (256, 256, 256, False, "float64", "a in place, b in place, 4x12 tiles"),
     ],
 )
 def test_large_matrices_are_packed_under_avx2(make_call, monkeypatch, m, k, n, transpose_a, dtype, note):
@@ -179,7 +179,7 @@ def test_large_matrices_are_packed_under_avx2(make_call, monkeypatch, m, k, n, t
 
 
 @pytest.mark.parametrize(
-    "m, note", [(48, "a packed, b in place, 6x16 tiles written transposed"), (49, "a in place, b packed, 6x16 tiles")]
+    "m, note", [(48, "a packed, b in place, 6x16 tiles written transposed"), (49, "a in place, b packed, 4x24 tiles")]
 )
 def test_few_rows_are_computed_across_under_avx2(make_call, monkeypatch, m, note):
     monkeypatch.setattr(
@@ -199,7 +199,7 @@ def test_few_rows_are_computed_across_under_avx2(make_call, monkeypatch, m, note
         (128, 512, 10, False, False, "a in place, b packed, 6x16 tiles"),
         (128, 64, 10, False, False, "a in place, b in place, 6x16 tiles"),
         (4, 256, 512, False, True, "dot products"),
-        (4, 255, 512, False, True, "a in place, b packed, 6x16 tiles"),
+        (4, 255, 512, False, True, "a in place, b packed, 4x24 tiles"),
         (5, 255, 512, False, True, "a packed, b in place, 6x16 tiles written transposed"),
     ],
 )

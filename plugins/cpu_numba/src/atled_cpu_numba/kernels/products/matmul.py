@@ -36,8 +36,17 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
 )
 from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
 from atled_cpu_numba.kernels.products.packed_columns import columns_in_panels
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
+from atled_cpu_numba.kernels.products.panels import (
+    BLOCK_WORDS,
+    NARROW_ROWS,
+    PACK,
+    PACK_SLACK,
+    ZERO_PANELS,
+    Narrow,
+    Pack,
+)
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
+from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
@@ -64,7 +73,7 @@ class Block:
     """What the kernels read; strides in elements. Those for one row of A, or few, read from `batch` to `bias`."""
 
     pack: int  # address of PACK
-    multiply: int  # address of MULTIPLY_ROWS, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW
+    multiply: int  # address of MULTIPLY_ROWS, MULTIPLY_WIDE, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW
     batch: int  # y is (batch, m, n)
     m: int
     k: int
@@ -89,6 +98,7 @@ class Block:
     row_step: int
     column_step: int
     way: int  # one of ROWS, PACKED_ROWS, ACROSS, NARROW
+    width: int  # by rows: of the panels of B
     packs_b: int  # by rows: whether B is packed first, rather than copied panel by panel
     panels: int  # address of B as PACK_STEPS packs it, or 0
     after: int  # range kernel to run on what is written of y, or 0
@@ -101,7 +111,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     lanes, element, floats = lanes_of(dtype), SIZES[dtype], Real(dtype).pointer
     vector, columns_at_once, line = lanes.vector, lanes.columns, LINE_BYTES // element
-    block_bytes = 8 * BLOCK_WORDS
+    block_bytes, zero_count = 8 * BLOCK_WORDS, ZERO_PANELS * columns_at_once
 
     @kernel
     def matmul(block, part, parts):
@@ -112,12 +122,13 @@ def _build(dtype: str) -> Callable[..., int]:
         b_row, b_column, y, bias = w[Block.b_row], w[Block.b_column], w[Block.y], w[Block.bias]
         unit_rows, unit_columns, k_step = w[Block.unit_rows], w[Block.unit_columns], w[Block.k_step]
         row_step, column_step, way = w[Block.row_step], w[Block.column_step], w[Block.way]
+        width = w[Block.width]
         a_batch, b_batch, y_batch, y_row = w[Block.a_batch], w[Block.b_batch], w[Block.y_batch], w[Block.y_row]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
-        first_packed = zeros + element * columns_at_once
+        first_packed = zeros + element * zero_count
         q, zero = words(inner), floats(zeros)
-        for i in range(columns_at_once):
+        for i in range(zero_count):
             zero[i] = 0.0
         row_units = (m + unit_rows - 1) // unit_rows
         column_units = (n + unit_columns - 1) // unit_columns
@@ -135,14 +146,14 @@ def _build(dtype: str) -> Callable[..., int]:
                 b_item = b + element * (item * b_batch + k0 * b_row)
                 y_item = y + element * item * y_batch
                 if way == ACROSS:
-                    width = columns_at_once if i1 - i0 > vector else vector
-                    a_at, a_step, a_panel = a_item + element * i0 * a_row, a_column, width
+                    across = columns_at_once if i1 - i0 > vector else vector
+                    a_at, a_step, a_panel = a_item + element * i0 * a_row, a_column, across
                     if a_row != 1:
                         q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_row, a_column
                         q[Pack.rows], q[Pack.k] = i1 - i0, kc
-                        q[Pack.target], q[Pack.width] = first_packed, width
+                        q[Pack.target], q[Pack.width] = first_packed, across
                         call3(pack, inner, 0, 1)
-                        a_at, a_step, a_panel = first_packed, width, width * kc
+                        a_at, a_step, a_panel = first_packed, across, across * kc
                     c = y_item + element * (i0 * y_row + j0)
                     rows, columns, b_at = j1 - j0, i1 - i0, b_item + element * j0 * b_column
                     q[Across.k], q[Across.m], q[Across.n], q[Across.a], q[Across.a_row] = (
@@ -153,7 +164,7 @@ def _build(dtype: str) -> Callable[..., int]:
                         b_column,
                     )
                     q[Across.b], q[Across.b_step], q[Across.b_panel], q[Across.c] = a_at, a_step, a_panel, c
-                    q[Across.c_row], q[Across.width], q[Across.a_column] = y_row, width, b_row
+                    q[Across.c_row], q[Across.width], q[Across.a_column] = y_row, across, b_row
                     # S: first the bias or zeros, then what is there already.
                     if k0 > 0:
                         q[Across.s], q[Across.s_row], q[Across.s_column] = c, y_row, 1
@@ -183,7 +194,7 @@ def _build(dtype: str) -> Callable[..., int]:
                             element * row_step * padded_k + element * PACK_SLACK if way == PACKED_ROWS else 0
                         )
                         if w[Block.panels] != 0:
-                            padded = (n + columns_at_once - 1) // columns_at_once * columns_at_once
+                            padded = (n + width - 1) // width * width
                             packed_b = w[Block.panels] + element * (k0 * padded + j * kc)
                         elif w[Block.packs_b] != 0:
                             q[Pack.source], q[Pack.row], q[Pack.column] = (
@@ -192,7 +203,7 @@ def _build(dtype: str) -> Callable[..., int]:
                                 b_row,
                             )
                             q[Pack.rows], q[Pack.k] = columns, kc
-                            q[Pack.target], q[Pack.width] = packed_b, columns_at_once
+                            q[Pack.target], q[Pack.width] = packed_b, width
                             call3(pack, inner, 0, 1)
                         for row_part in range((i1 - i0 + row_step - 1) // row_step):
                             i = i0 + row_part * row_step
@@ -211,14 +222,13 @@ def _build(dtype: str) -> Callable[..., int]:
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = (
                                     b_item + element * j,
                                     b_row,
-                                    columns_at_once,
+                                    width,
                                 )
                                 q[Rows.copy] = packed_b
                             else:
-                                panel = columns_at_once * kc
-                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, columns_at_once, panel
+                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, width, width * kc
                                 q[Rows.copy] = 0
-                            ahead = ROWS_AHEAD * columns_at_once if in_panels else columns_at_once
+                            ahead = ROWS_AHEAD * width if in_panels else width
                             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
@@ -489,7 +499,7 @@ def _in_tiles(task: Task, planned: Callable[[], Plan]) -> Prepared:
     arguments = words_of(Block, *task.arguments)
     parts = share_count(task.work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
-    share_bytes = in_lines(8 * BLOCK_WORDS + SIZES[dtype] * lanes_of(dtype).columns + plan.packed_bytes)
+    share_bytes = in_lines(8 * BLOCK_WORDS + SIZES[dtype] * ZERO_PANELS * lanes_of(dtype).columns + plan.packed_bytes)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
     block = filled(
         Block,
@@ -502,13 +512,14 @@ def _in_tiles(task: Task, planned: Callable[[], Plan]) -> Prepared:
         row_step=plan.row_step,
         column_step=plan.column_step,
         way=plan.way,
+        width=plan.width,
         packs_b=plan.packs_b,
         **p._asdict(),
     )
     packs = []
-    if p.batch == 1 and arguments[1] == Block.b and plan.multiply is MULTIPLY_ROWS[dtype]:
+    if p.batch == 1 and arguments[1] == Block.b and plan.multiply in (MULTIPLY_ROWS[dtype], MULTIPLY_WIDE[dtype]):
         sizes, strides = (p.k, p.n), (p.b_row, p.b_column)
-        packs.append(columns_in_panels(Block.panels, 1, dtype, sizes, strides, plan.k_step))
+        packs.append(columns_in_panels(Block.panels, 1, dtype, sizes, strides, plan.k_step, plan.width))
     return launch(
         MATMUL[dtype],
         block,

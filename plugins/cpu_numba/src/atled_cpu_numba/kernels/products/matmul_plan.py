@@ -14,6 +14,7 @@ from atled_cpu_numba.kernels.products.row_products import (
     MULTIPLY_STREAM,
     packed_bytes,
 )
+from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_ROWS, are_wide, wide_columns
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.store import Kernel
 
@@ -111,6 +112,7 @@ class Plan(NamedTuple):
 
     way: int
     multiply: Kernel
+    width: int  # of the panels of B
     k_step: int
     row_step: int
     column_step: int
@@ -155,9 +157,12 @@ def plan_ways(p: Product, dtype: str = "float32") -> Iterator[PlanWay]:
     if is_across or p.m <= _MOST_ACROSS_ROWS:
         yield PlanWay("across", is_across, lambda: _across_plan(p, dtype))
     by_rules = _packing(p, dtype)
+    are_rows_wide = are_wide(p.m, p.n, lanes_of(dtype)) and (by_rules.b or not _is_streamed(p, dtype))
     for name, packing in _PACKINGS.items():
         if packing.b or not b_by_columns:
-            yield PlanWay(name, packing == by_rules, partial(_rows_plan, p, dtype, packing))
+            for is_wide in (False, True) if is_avx2(dtype) else (False,):
+                pays = packing == by_rules and is_wide == are_rows_wide
+                yield PlanWay(name + ", wide" * is_wide, pays, partial(_rows_plan, p, dtype, packing, is_wide))
 
 
 def has_short_dots(p: Product, dtype: str) -> bool:
@@ -183,7 +188,7 @@ def _narrow_plan(p: Product, dtype: str) -> Plan:
     vector = lanes_of(dtype).vector
     packed = SIZES[dtype] * (vector * p.k + PACK_SLACK)
     note = f"a in place, {NARROW_ROWS}x{vector} tiles"
-    return Plan(NARROW, MULTIPLY_NARROW[dtype], p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
+    return Plan(NARROW, MULTIPLY_NARROW[dtype], vector, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
 
 
 def _across_plan(p: Product, dtype: str) -> Plan:
@@ -192,12 +197,16 @@ def _across_plan(p: Product, dtype: str) -> Plan:
     if p.a_row == 1:
         k_step = even_step(p.k, _K_STEP, lanes.vector)
         note = f"a in place, b in place, {tiles}"
-        return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
+        return Plan(
+            ACROSS, MULTIPLY_ACROSS[dtype], lanes.columns, k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note
+        )
     rows = round_up(p.m, lanes.columns)
     k_step = even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
     packed = SIZES[dtype] * (rows * k_step + PACK_SLACK)
     note = f"a packed, b in place, {tiles}"
-    return Plan(ACROSS, MULTIPLY_ACROSS[dtype], k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
+    return Plan(
+        ACROSS, MULTIPLY_ACROSS[dtype], lanes.columns, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note
+    )
 
 
 def _packing(p: Product, dtype: str) -> _Packing:
@@ -211,42 +220,49 @@ def _packing(p: Product, dtype: str) -> _Packing:
     return _Packing(a=not in_place, b=p.b_column != 1 or is_slim)
 
 
-def _rows_plan(p: Product, dtype: str, packing: _Packing) -> Plan:
+def _rows_plan(p: Product, dtype: str, packing: _Packing, is_wide: bool) -> Plan:
     lanes = lanes_of(dtype)
+    width = wide_columns(lanes) if is_wide else lanes.columns
     a_in_place, b_in_place, is_far = not packing.a, not packing.b, packing.is_far
-    y_bytes = SIZES[dtype] * p.m * p.n
+    y_bytes, tile_rows = SIZES[dtype] * p.m * p.n, WIDE_ROWS if is_wide else lanes.rows
     few_rows_k = _AVX2_FEW_ROWS_K_STEP if is_avx2(dtype) else _FEW_ROWS_K_STEP
     most_k = few_rows_k if p.m <= _FEW_ROWS else _K_STEP
     k_step = even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
-    is_streamed = b_in_place and p.k <= _SHORT_K and y_bytes >= _STREAM_BYTES and p.n % lanes.columns == 0
+    is_streamed = not is_wide and b_in_place and _is_streamed(p, dtype)
     if p.k <= _SHORTEST_K and b_in_place:
         in_rows = is_streamed or not is_avx2(dtype) or (p.k <= _AVX2_FEWEST_TERMS and y_bytes >= _LARGE_BYTES)
-        row_step = lanes.rows if in_rows else min(_PACKED_ROWS, round_up(p.m, lanes.vector))
+        row_step = tile_rows if in_rows else min(_PACKED_ROWS, round_up(p.m, lanes.vector))
     elif a_in_place and p.m <= _MOST_ROWS and (b_in_place or not is_avx2(dtype)):
         row_step = max(1, p.m)
     elif is_far:
-        tile = lanes.rows * SIZES[dtype] * padded_row(k_step, dtype)
-        row_step = min(lanes.rows * (_FAR_PACKED_BYTES // tile), round_up(p.m, lanes.rows))
+        tile = tile_rows * SIZES[dtype] * padded_row(k_step, dtype)
+        row_step = min(tile_rows * (_FAR_PACKED_BYTES // tile), round_up(p.m, tile_rows))
     else:
         row_step = min(_PACKED_ROWS, round_up(p.m, lanes.vector))
     if b_in_place:
         column_step = max(1, p.n)
     elif is_far:
-        column_step = even_step(p.n, _FAR_COLUMN_STEP, lanes.columns)
+        column_step = even_step(p.n, _FAR_COLUMN_STEP, width)
     else:
         most_columns = _AVX2_PACKED_COLUMNS if a_in_place and is_avx2(dtype) else _PACKED_COLUMNS
-        column_step = min(most_columns, round_up(p.n, lanes.columns))
+        column_step = min(most_columns, round_up(p.n, width))
     packed = 0 if a_in_place else SIZES[dtype] * (row_step * padded_row(k_step, dtype) + PACK_SLACK)
-    packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step, dtype)
+    packed += packed_bytes(k_step, width if b_in_place else column_step, dtype, width)
     way = ROWS if a_in_place else PACKED_ROWS
     a_packed = "packed" if p.a_column == 1 else "transposed"
     note = f"a {'in place' if a_in_place else a_packed}, b {'in place' if b_in_place else 'packed'}"
-    note += f", {lanes.rows}x{lanes.columns} tiles"
-    multiply = MULTIPLY_ROWS[dtype]
+    note += f", {tile_rows}x{width} tiles"
+    multiply = (MULTIPLY_WIDE if is_wide else MULTIPLY_ROWS)[dtype]
     if is_streamed:
         note, multiply = note + " written past the caches", MULTIPLY_STREAM[dtype]
-    least = 4 * lanes.rows, 2 * lanes.columns
-    return Plan(way, multiply, k_step, row_step, column_step, *least, packed, note, packs_b=not b_in_place)
+    least = 4 * lanes.rows, 2 * width
+    return Plan(way, multiply, width, k_step, row_step, column_step, *least, packed, note, packs_b=not b_in_place)
+
+
+def _is_streamed(p: Product, dtype: str) -> bool:
+    """Whether y is written past the caches, if B is in place."""
+    is_large = SIZES[dtype] * p.m * p.n >= _STREAM_BYTES
+    return is_large and p.k <= _SHORT_K and p.n % lanes_of(dtype).columns == 0
 
 
 def _is_far(p: Product, dtype: str) -> bool:

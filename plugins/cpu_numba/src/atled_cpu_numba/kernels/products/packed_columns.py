@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled.plugin import Pack as PackOf
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
-from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, Pack
+from atled_cpu_numba.kernels.products.row_products import packed_bytes
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -28,19 +29,20 @@ class PackSteps:
     row: int  # strides of the matrix
     column: int
     k_step: int  # rows of it that are packed at a time: behind all panels of a step come those of the next
+    width: int  # columns of a panel
 
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    columns, element = lanes_of(dtype).columns, SIZES[dtype]
+    element = SIZES[dtype]
 
     @kernel
     def pack_steps(block, part, parts):
         w = words(block)
         inner, k, n, k_step = w[PackSteps.workspace], w[PackSteps.k], w[PackSteps.n], w[PackSteps.k_step]
-        q = words(inner)
+        q, columns = words(inner), w[PackSteps.width]
         padded = (n + columns - 1) // columns * columns
         # In order: PACK writes a little behind its last panel.
         for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
@@ -59,13 +61,15 @@ PACK_STEPS = kernels_by_dtype("pack_steps", _build)
 
 
 def columns_in_panels(
-    word: int, operand: int, dtype: str, sizes: tuple[int, int], strides: tuple[int, int], k_step: int
+    word: int, operand: int, dtype: str, sizes: tuple[int, int], strides: tuple[int, int], k_step: int, columns: int
 ) -> PackOf:
-    """A matrix that is input number `operand` of a product, for a word of its block; sizes: (k, n)."""
-    (k, n), columns = sizes, lanes_of(dtype).columns
-    places = {"k": k, "n": n, "row": strides[0], "column": strides[1], "k_step": k_step}
+    """A matrix that is input number `operand` of a product, for a word of its block, in panels of so many columns.
+
+    sizes: (k, n).
+    """
+    k, n = sizes
+    places = {"k": k, "n": n, "row": strides[0], "column": strides[1], "k_step": k_step, "width": columns}
     words = filled(PackSteps, pack=PACK[dtype].address(), **places)
     native = native_of(PACK_STEPS[dtype], words, (PackSteps.source, PackSteps.target, PackSteps.workspace))
-    nbytes = SIZES[dtype] * (-(-n // columns) * columns * k + PACK_SLACK)
-    form = "panels of columns", dtype, sizes, strides, k_step
-    return PackOf(operand, word, form, nbytes, native, workspace=8 * BLOCK_WORDS)
+    form = "panels of columns", dtype, sizes, strides, k_step, columns
+    return PackOf(operand, word, form, packed_bytes(k, n, dtype, columns), native, workspace=8 * BLOCK_WORDS)

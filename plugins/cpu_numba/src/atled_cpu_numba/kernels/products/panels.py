@@ -14,6 +14,7 @@ from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
 PACK_SLACK = 64
+ZERO_PANELS = 2  # of `Lanes.columns`: as many zeros as any panel of B has columns
 BLOCK_WORDS = (
     24  # room that a caller reserves for the block of any piece: what follows it begins with a line of the cache
 )
@@ -60,8 +61,8 @@ def _build_pack(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.vectors import make_copy, make_copy_rows, make_transpose_block
 
     lanes, element, floats = lanes_of(dtype), SIZES[dtype], Real(dtype).pointer
-    vector, a_width = lanes.vector, lanes.rows
-    copy_a, copy_b = make_copy(lanes.rows, dtype), make_copy(lanes.columns, dtype)
+    vector, a_width, b_width = lanes.vector, lanes.rows, lanes.columns
+    copy_a, copy_b, copy_wide = (make_copy(count, dtype) for count in (lanes.rows, lanes.columns, 3 * vector))
     copy_rows, transpose_block = make_copy_rows(dtype), make_transpose_block(dtype)
 
     @kernel
@@ -84,8 +85,10 @@ def _build_pack(dtype: str) -> Callable[..., int]:
                     for _ in range(p0, p1):
                         if width == a_width:
                             copy_a((at, to))
-                        else:
+                        elif width == b_width:
                             copy_b((at, to))
+                        else:
+                            copy_wide((at, to))
                         at += element * width
                         to += element * width * k
             for panel in range(whole_panels, panels):

@@ -17,18 +17,19 @@ from atled_cpu_numba.kernels.shared.layout import layout
 # Of B in panels: where an earlier run packed it, it comes from memory. So many rows are asked for before they are read.
 ROWS_AHEAD = 24
 AVX2_BYTES = 32  # of a vector
-_NEAR_BYTES = 768 << 10  # of A that is multiplied by one panel of B after the other: it is read from a near cache
+NEAR_BYTES = 768 << 10  # of A that is multiplied by one panel of B after the other: it is read from a near cache
 FEW_ROWS = 2
 _ONE_ROW_PANELS, _TWO_ROWS_PANELS = 4, 2
 
 
 @layout
 class Rows:
-    """What MULTIPLY_ROWS, MULTIPLY_FEW and MULTIPLY_STREAM read.
+    """What MULTIPLY_ROWS, MULTIPLY_FEW and MULTIPLY_STREAM read, and `wide_products.MULTIPLY_WIDE`.
 
     B is stored by rows. With an address `copy` it is in place: the first rows of a panel are multiplied while the panel
     is copied, the others from the copy. With copy 0, B is packed in panels (see `panels`); so weights are packed once
-    by PACK, to `packed_bytes` bytes, and multiplied many times.
+    by PACK, to `packed_bytes` bytes, and multiplied many times. Panels have `Lanes.columns` columns, those of
+    MULTIPLY_WIDE `wide_columns`.
 
     MULTIPLY_FEW is for at most FEW_ROWS rows of A, stored by rows, and B in panels: it reads several of them at once.
     Where B is larger than a cache and is multiplied again, every second time it is to begin with the last panels, which
@@ -44,14 +45,14 @@ class Rows:
     a: int  # address of A
     a_row: int
     b: int  # address of B
-    b_step: int  # in place: from row to row; in panels: `Lanes.columns`
-    b_panel: int  # in place: `Lanes.columns`; in panels: that times k
+    b_step: int  # in place: from row to row; in panels: their columns
+    b_panel: int  # in place: the columns of a panel; in panels: that times k
     c: int  # address of C
     c_row: int
     s: int  # address of S
     s_row: int
     s_column: int  # 1, or 0 where all panels share one S, such as a panel of zeros
-    copy: int  # address of k * `Lanes.columns` elements for a panel, or 0
+    copy: int  # address of k elements for each column of a panel, or 0
     ahead: int  # how many elements behind B are prefetched, where it is not read the second time
     a_column: int
     is_back: int  # of MULTIPLY_FEW: 1 to begin with the last panels
@@ -81,9 +82,8 @@ class Across:
     a_column: int
 
 
-def packed_bytes(k: int, n: int, dtype: str = "float32") -> int:
-    """Bytes that PACK writes for a k x n matrix in panels of `Lanes.columns` columns, those behind it included."""
-    columns = lanes_of(dtype).columns
+def packed_bytes(k: int, n: int, dtype: str, columns: int) -> int:
+    """Bytes that PACK writes for a k x n matrix in panels of so many columns, those behind it included."""
     return SIZES[dtype] * (-(-n // columns) * columns * k + PACK_SLACK)
 
 
@@ -126,7 +126,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             b_at = b + element * (j // columns) * b_panel
             b_row = b_step
             left = n - j
-            a_is_near = has_near and (j > 0 or element * m * k <= _NEAR_BYTES)
+            a_is_near = has_near and (j > 0 or element * m * k <= NEAR_BYTES)
             is_by_rows = a_column == 1
             first = 0
             # Rows without gaps are one piece: those of the next tile are prefetched, when A is read the first time.

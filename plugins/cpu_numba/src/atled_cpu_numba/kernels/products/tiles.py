@@ -21,6 +21,7 @@ _MASKED_BYTES = 64  # of a vector under AVX-512
 # first is done: a tile of 24 registers then lacks some, and moves or stores sums in each step (AVX-512: 14 to 20 of 100
 # instructions, and a sixth to a quarter of the cycles by llvm-mca).
 _TERMS_AT_ONCE, _SUMS_OF_SEVERAL_TERMS = 2, 16
+_REGISTERS = 16  # of vectors, under AVX2
 
 
 def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
@@ -52,7 +53,13 @@ def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
 
 
 def make_row_tile(
-    rows: int, vectors: int, dtype: str = "float32", *, copies: bool = False, streams: bool = False
+    rows: int,
+    vectors: int,
+    dtype: str = "float32",
+    *,
+    copies: bool = False,
+    streams: bool = False,
+    panel_vectors: int = 0,
 ) -> Any:
     """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
 
@@ -62,11 +69,13 @@ def make_row_tile(
     b: B[i, j] at b[i * b_step + j]. Reads whole vectors; with `copies` n columns and no more.
     c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
     m, n: rows and columns of the tile: 1 <= m <= rows, 1 <= n; more columns than `vectors` vectors are ignored.
-    With `copies`, B is copied to `copy`, a panel of `vectors` vectors.
+    With `copies`, B is copied to `copy`, in rows of `panel_vectors` vectors, as many as `vectors` unless said; of more,
+    the first ones are written.
     B is prefetched from b + ahead elements on, and of A k lines from a + a_ahead elements on; not with `streams`.
     With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
     """
-    width = vectors * lanes_of(dtype).vector
+    vector = lanes_of(dtype).vector
+    width, step = vectors * vector, (panel_vectors or vectors) * vector
     # Processors with AVX-512 have registers for masks; elsewhere these would take those of the sums.
     masked = copies and lanes_of(dtype).vector * SIZES[dtype] == _MASKED_BYTES
     line_places = _line_places(width, dtype)
@@ -80,8 +89,8 @@ def make_row_tile(
         if copies and not masked:
             # The last columns first go to the copy, which then is copied to itself.
             whole = builder.icmp_signed(">=", n, w.number(width))
-            _copy_first_columns(w, builder.select(whole, w.number(0), k), b, b_step, copy, masks)
-            b, b_step = builder.select(whole, b, copy), builder.select(whole, b_step, w.number(width))
+            _copy_first_columns(w, builder.select(whole, w.number(0), k), b, b_step, copy, masks, step)
+            b, b_step = builder.select(whole, b, copy), builder.select(whole, b_step, w.number(step))
         places = [w.number(0), b, copy, w.at(a, a_ahead)]
         with w.counted(k, [w.zeros] * (rows * vectors) + places) as (_, phis, following):
             at, b_now, copy_now, a_next = phis[-4], w.opaque(phis[-3]), phis[-2], phis[-1]
@@ -98,7 +107,7 @@ def make_row_tile(
                 value = w.splat(w.load_one(w.at(starts[r], at)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [builder.add(at, a_column), w.at(b_now, b_step)]
-            following.append(w.at(copy_now, width) if copies else copy_now)
+            following.append(w.at(copy_now, step) if copies else copy_now)
             following.append(w.at(a_next, _LINE_BYTES // w.size))
         if streams:
             _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
@@ -109,19 +118,32 @@ def make_row_tile(
 
 
 def make_near_tile(
-    rows: int, vectors: int, dtype: str = "float32", *, asks: bool = False, by_columns: bool = False
+    rows: int,
+    vectors: int,
+    dtype: str = "float32",
+    *,
+    asks: bool = False,
+    by_columns: bool = False,
+    terms: int = 0,
+    panel_vectors: int = 0,
+    asked_lines: int = 0,
 ) -> Any:
     """An intrinsic that computes one tile of C as `make_row_tile` does, from a panel of B that is near.
 
     tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead)): as there, but for
     a: A[r, i] at a[r * a_row + i]: the terms of a row at a time are one address, which stays in a register; only with
     `by_columns` a_column apart.
-    b: B[i, j] at b[i * `vectors` vectors + j].
+    b: B[i, j] at b[i * `panel_vectors` vectors + j]; as many as `vectors` unless said.
+    terms: of sums, between two steps of the loop: a power of two; 0: as many as the registers allow.
+    asked_lines: at each step of the loop, of what begins `ahead` elements behind b, so many lines are prefetched.
     Nothing of A is prefetched, and of B nothing but with `asks`, from b + ahead elements on: both were read a moment
     ago, and instructions that find nothing to do take up to a tenth of the time (Zen 3, beside a busy core).
     """
-    width = vectors * lanes_of(dtype).vector
-    terms = _terms_at_once(rows * vectors)
+    vector = lanes_of(dtype).vector
+    width, step, line = vectors * vector, (panel_vectors or vectors) * vector, _LINE_BYTES // SIZES[dtype]
+    # Sums, vectors of B, and one number of A: of all registers, none is left for loads that LLVM would move up.
+    is_full = (rows + 1) * vectors + 1 == _REGISTERS
+    terms = terms or _terms_at_once(rows * vectors)
 
     def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead):
         builder = w.builder
@@ -131,25 +153,36 @@ def make_near_tile(
             for j in _line_places(width, dtype):
                 w.prefetch(w.at(w.at(c, builder.mul(c_row, w.number(r))), j))
 
+        def add_term(sums, b_vectors, places):
+            if not is_full:
+                values = [w.splat(w.load_one(place)) for place in places]
+                return [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
+            added: list[Any] = []
+            for r, place in enumerate(places):
+                w.keep_order()
+                value = w.splat(w.load_one(place))
+                added += [w.multiply_add(value, b_vectors[j], sums[r * vectors + j]) for j in range(vectors)]
+            return added
+
         def with_terms(carried, count):
-            sums, at, b_now = carried[:-2], carried[-2], w.opaque(carried[-1])
+            *sums, asked, at, b_now = carried
+            b_now = w.opaque(b_now)
+            for number in range(asked_lines if count == terms else 0):
+                w.prefetch(w.at(asked, number * line))
             for term in range(count):
-                for j in range(0, width, _LINE_BYTES // w.size) if asks else ():
-                    w.prefetch(w.at(w.at(b_now, ahead), term * width + j))
-                b_vectors = [w.load(w.at(b_now, term * width + j * w.width)) for j in range(vectors)]
-                behind = 0 if by_columns else term
-                values = [w.splat(w.load_one(w.at(w.at(start, at), behind))) for start in starts]
-                sums = [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
+                begin, end = term * step, (term + 1) * step
+                for j in range(-(-begin // line) * line, end, line) if asks else ():
+                    w.prefetch(w.at(w.at(b_now, ahead), j))
+                b_vectors = [w.load(w.at(b_now, begin + j * w.width)) for j in range(vectors)]
+                sums = add_term(sums, b_vectors, [w.at(w.at(start, at), 0 if by_columns else term) for start in starts])
                 at = builder.add(at, a_column) if by_columns else at
             at = at if by_columns else builder.add(at, w.number(count))
-            return [*sums, at, w.at(b_now, count * width)]
+            following = w.at(asked, asked_lines * line) if asked_lines and count == terms else asked
+            return [*sums, following, at, w.at(b_now, count * step)]
 
-        following = [w.zeros] * (rows * vectors) + [w.number(0), b]
-        if terms > 1:
-            with w.counted(builder.and_(k, w.number(terms - 1)), following) as (_, phis, following):
-                following += with_terms(phis, 1)
-        with w.counted(builder.sdiv(k, w.number(terms)), following) as (_, phis, sums):
-            sums += with_terms(phis, terms)
+        asked = w.at(b, ahead) if asked_lines else b
+        carried = [w.zeros] * (rows * vectors) + [asked, w.number(0), b]
+        sums = w.in_rounds(k, terms, carried, with_terms)
         _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("near_tile", 12, generate, "One tile of a matrix product; see make_near_tile.", dtype)
@@ -167,12 +200,12 @@ def _mask_register(w: Writer, count: Any) -> Any:
     return builder.bitcast(builder.trunc(bits, ir.IntType(w.width)), ir.VectorType(ir.IntType(1), w.width))
 
 
-def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks: list[Any]) -> None:
-    """Copy the columns of `masks` of k rows of B, `b_step` apart, to a panel of as many vectors; 0 in the others."""
+def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks: list[Any], step: int) -> None:
+    """Copy the columns of `masks` of k rows of B, `b_step` apart, to rows `step` apart; 0 in the others."""
     with w.counted(k, [b, copy]) as (_, phis, following):
         for j, mask in enumerate(masks):
             w.store(w.load_masked(w.at(phis[0], j * w.width), mask), w.at(phis[1], j * w.width))
-        following += [w.at(phis[0], b_step), w.at(phis[1], len(masks) * w.width)]
+        following += [w.at(phis[0], b_step), w.at(phis[1], step)]
 
 
 def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
@@ -461,13 +494,7 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
                 b_now = w.at(b_now, b_step)
             return [*sums, w.at(a_now, count * packed_rows), b_now]
 
-        following = [w.zeros] * (rows * vectors) + [a, b]
-        if terms > 1:
-            with w.counted(builder.and_(k, w.number(terms - 1)), following) as (_, phis, following):
-                following += with_terms(phis, 1)
-        with w.counted(builder.sdiv(k, w.number(terms)), following) as (_, phis, sums):
-            sums += with_terms(phis, terms)
-        following = sums
+        following = w.in_rounds(k, terms, [w.zeros] * (rows * vectors) + [a, b], with_terms)
         for r in range(rows):
             row = w.at(c, builder.mul(c_row, w.number(r)))
             for j in range(vectors):

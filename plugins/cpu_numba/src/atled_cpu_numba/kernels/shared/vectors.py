@@ -131,6 +131,10 @@ class Writer:
         value.attributes.add("convergent")
         return value
 
+    def keep_order(self) -> None:
+        """Loads and stores before this point stay before those after it: LLVM would rather have all loads first."""
+        self.builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
+
     def add_parts(self, value: Any, added: Any, target: Any, count: int) -> None:
         """target[i] = value[i] + added[i] for the first `count` lanes, in parts that are powers of two.
 
