@@ -11,11 +11,11 @@ from typing import Any
 from llvmlite import ir
 
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
-from atled_cpu_numba.kernels.shared.vectors import transpose_registers, vector_intrinsic
+from atled_cpu_numba.kernels.shared.vectors import terms_at_once, transpose_registers, vector_intrinsic
 
 _INT64 = ir.IntType(64)
 _QUARTET = 4
-_TERMS_AT_ONCE = 4  # of sums, between two steps of a loop: a power of two
+_TERMS_AT_ONCE = 4  # of sums, between two steps of a loop
 _LINE_BYTES = 64  # of the caches
 
 
@@ -73,7 +73,7 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
     """
     # Tiles some places further on read the same row of the source, which processors do not foresee. With tiles so low
     # that each instruction counts, asking takes as long as waiting, or longer.
-    looks_ahead = not lanes_of(dtype).has_short_tiles
+    looks_ahead, at_once = not lanes_of(dtype).has_short_tiles, terms_at_once(positions * vectors, _TERMS_AT_ONCE)
 
     def generate(w, k, offsets, a, b, s, s_step, sums, y, y_row, ahead, ahead_step):
         builder = w.builder
@@ -81,12 +81,13 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
         rows = [w.at(s, builder.mul(s_step, w.number(p))) for p in range(positions)]
         begins, width = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)], vectors * w.width
-        round_step = builder.mul(ahead_step, w.number(_TERMS_AT_ONCE))
+        round_step = builder.mul(ahead_step, w.number(at_once))
 
         def with_terms(carried, count):
             totals, entry, b_now, wanted = carried[:-3], carried[-3], w.opaque(carried[-2]), carried[-1]
             w.prefetch(wanted)
             for term in range(count):
+                w.keep_order()
                 place = w.at(a, builder.load(builder.gep(entry, [w.number(term)]), typ=_INT64))
                 weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
                 if looks_ahead:
@@ -101,7 +102,7 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
                 w.at(wanted, ahead_step if count == 1 else round_step),
             ]
 
-        following = w.in_rounds(k, _TERMS_AT_ONCE, [*begins, offsets, b, ahead], with_terms)
+        following = w.in_rounds(k, at_once, [*begins, offsets, b, ahead], with_terms)
         with builder.if_else(builder.icmp_signed("!=", sums, w.number(0))) as (then, otherwise):
             with then:
                 for number in range(positions * vectors):
@@ -128,18 +129,20 @@ def make_collected_tile(positions: int, vectors: int, dtype: str) -> Any:
     sums: where they are left, (positions, width), whether or not there is a next part.
     All places but the first are known when it is compiled: instructions are what multiplies, and what that reads.
     """
+    at_once = terms_at_once(positions * vectors, _TERMS_AT_ONCE)
 
     def generate(w, k, a, b, s, s_step, sums, ahead, ahead_step):
         a, b, s, sums, ahead = (w.pointer(address) for address in (a, b, s, sums, ahead))
         width = vectors * w.width
         rows = [w.at(s, w.builder.mul(s_step, w.number(p))) for p in range(positions)]
         begins = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)]
-        round_step = w.builder.mul(ahead_step, w.number(_TERMS_AT_ONCE))
+        round_step = w.builder.mul(ahead_step, w.number(at_once))
 
         def with_terms(carried, count):
             totals, a_now, b_now, wanted = carried[:-3], w.opaque(carried[-3]), w.opaque(carried[-2]), carried[-1]
             w.prefetch(wanted)
             for term in range(count):
+                w.keep_order()
                 weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
                 values = [w.splat(w.load_one(w.at(a_now, term * positions + p))) for p in range(positions)]
                 pairs = [(value, weight) for value in values for weight in weights]
@@ -151,7 +154,7 @@ def make_collected_tile(positions: int, vectors: int, dtype: str) -> Any:
                 w.at(wanted, ahead_step if count == 1 else round_step),
             ]
 
-        totals = w.in_rounds(k, _TERMS_AT_ONCE, [*begins, a, b, ahead], with_terms)
+        totals = w.in_rounds(k, at_once, [*begins, a, b, ahead], with_terms)
         for number in range(positions * vectors):
             w.store(totals[number], w.at(sums, number * w.width))
 

@@ -12,15 +12,12 @@ from typing import Any
 from llvmlite import ir
 
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
-from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
+from atled_cpu_numba.kernels.shared.vectors import Writer, terms_at_once, transpose_registers, vector_intrinsic
 
 _INT64 = ir.IntType(64)
 _LINE_BYTES = 64  # of the cache
 _MASKED_BYTES = 64  # of a vector under AVX-512
-# Terms of sums between two steps of a loop: a power of two. In a loop of two, LLVM reads for the second one before the
-# first is done: a tile of 24 registers then lacks some, and moves or stores sums in each step (AVX-512: 14 to 20 of 100
-# instructions, and a sixth to a quarter of the cycles by llvm-mca).
-_TERMS_AT_ONCE, _SUMS_OF_SEVERAL_TERMS = 2, 16
+_TERMS_AT_ONCE = 2  # of sums, between two steps of a loop
 _REGISTERS = 16  # of vectors, under AVX2
 
 
@@ -143,7 +140,7 @@ def make_near_tile(
     width, step, line = vectors * vector, (panel_vectors or vectors) * vector, _LINE_BYTES // SIZES[dtype]
     # Sums, vectors of B, and one number of A: of all registers, none is left for loads that LLVM would move up.
     is_full = (rows + 1) * vectors + 1 == _REGISTERS
-    terms = terms or _terms_at_once(rows * vectors)
+    terms = terms or terms_at_once(rows * vectors, _TERMS_AT_ONCE)
 
     def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead):
         builder = w.builder
@@ -296,11 +293,6 @@ def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
     return vector_intrinsic(
         "across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.", dtype
     )
-
-
-def _terms_at_once(sums: int) -> int:
-    """Terms of so many sums, in as many registers, between two steps of a loop."""
-    return _TERMS_AT_ONCE if sums <= _SUMS_OF_SEVERAL_TERMS else 1
 
 
 def _line_places(count: int, dtype: str) -> list[int]:
@@ -475,7 +467,7 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
     c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
     A is prefetched from a + ahead elements on.
     """
-    terms = _terms_at_once(rows * vectors)
+    terms = terms_at_once(rows * vectors, _TERMS_AT_ONCE)
 
     def generate(w, k, a, b, b_step, c, c_row, ahead):
         builder = w.builder

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atled.plugin import NamedTuple
-from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
+from atled_cpu_numba.kernels.shared.vectors import Writer, terms_at_once, transpose_registers, vector_intrinsic
 
 # Weights that were packed in an earlier run come from memory: the processor by itself stops at the end of each page.
 _ROWS_AHEAD = 24
@@ -349,6 +350,7 @@ def make_panel_tile(rows: int, vectors: int, columns: int, dtype: str = "float32
     a: A[r, i] at a[i // vector * a_panel + r * vector + i % vector]: with the rows at fixed places, one pointer does.
     b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * c_row + j].
     """
+    at_once = terms_at_once(rows * vectors, min(lanes_of(dtype).vector, _TERMS_AT_ONCE))
 
     def generate(w, k, a, a_panel, b, c, c_row):
         builder = w.builder
@@ -356,6 +358,7 @@ def make_panel_tile(rows: int, vectors: int, columns: int, dtype: str = "float32
 
         def with_terms(sums, a_now, b_now, count):
             for term in range(count):
+                w.keep_order()
                 b_vectors = [w.load(w.at(b_now, term * columns + j * w.width)) for j in range(vectors)]
                 for j in range(0, vectors * w.width, _LINE_BYTES // w.size):
                     w.prefetch(w.at(b_now, (_ROWS_AHEAD + term) * columns + j))
@@ -364,7 +367,7 @@ def make_panel_tile(rows: int, vectors: int, columns: int, dtype: str = "float32
                 sums = [w.multiply_add(*pair, total) for pair, total in zip(pairs, sums, strict=True)]
             return sums
 
-        panels, at_once = builder.sdiv(k, w.number(w.width)), min(w.width, _TERMS_AT_ONCE)
+        panels = builder.sdiv(k, w.number(w.width))
         with w.counted(panels, [w.zeros] * (rows * vectors) + [b, a]) as (_, outer, outer_next):
             with w.counted(w.number(w.width // at_once), outer) as (_, phis, following):
                 b_now, a_now = w.opaque(phis[-2]), w.opaque(phis[-1])
