@@ -137,7 +137,7 @@ class _Functions(dict[str, Callable[..., Any]]):
         text, name = _Text(spec), f"{_MODULE}.{spec.function or spec.name}"
         is_whole = not is_memorable(spec)
         function = _defined(text.text() if is_whole else text.recording(), f"<{name}, recording>", namespace)
-        namespace["_complete"] = functools.partial(_complete, function, text.text, f"<{name}>")
+        namespace["_complete"] = functools.partial(_complete, function, spec, f"<{name}>")
         function.__doc__ = spec.doc
         function.__module__ = _MODULE
         function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
@@ -153,12 +153,12 @@ def _defined(text: str, file: str, namespace: dict[str, Any]) -> FunctionType:
     return function
 
 
-def _complete(function: FunctionType, text: Callable[[], str], file: str) -> None:
+def _complete(function: FunctionType, spec: OpSpec, file: str) -> None:
     """Have a function compute at once, too: it stays the same object, which many may have by now."""
     # Defined in names of its own: other threads may call the function meanwhile.
-    whole = _defined(text(), file, dict(function.__globals__))
+    whole = _defined(source(spec), file, dict(function.__globals__))
     if "_references" in whole.__code__.co_names:
-        function.__globals__.update(proven_counts(whole, function.spec))  # type: ignore[attr-defined]  # as above
+        function.__globals__.update(proven_counts(whole, spec))
     function.__code__ = whole.__code__
 
 
@@ -167,7 +167,7 @@ Calls.functions = FUNCTIONS
 
 
 def source(spec: OpSpec) -> str:
-    """The text of one function; it needs `_NAMES`, `_spec` and `_defaults`."""
+    """The whole text of one function; it needs `_NAMES`, `_spec` and `_defaults`."""
     return _Text(spec).text()
 
 
