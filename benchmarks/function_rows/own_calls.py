@@ -10,7 +10,8 @@ import numpy as np
 from atled.ops.elementwise import Elementwise
 from atled.ops.samples import Data, Sample
 from atled.ops.spec import FUNCTIONS, OpSpec
-from function_rows.calls import CALLS, ROWS, FunctionCall, Input
+from function_rows.calls import CALLS, LARGE
+from function_rows.inputs import FunctionCall, Input
 
 
 def call_of(name: str) -> FunctionCall | None:
@@ -27,7 +28,7 @@ def call_of(name: str) -> FunctionCall | None:
 def _sample(spec: OpSpec) -> Sample:
     """The largest sample of an op; of elementwise ones, which take any shape, one of the size that others have."""
     if isinstance(spec, Elementwise):
-        return spec.sample([ROWS] * len(spec.inputs))
+        return spec.sample([LARGE.rows] * len(spec.inputs))
     return max(spec.samples(), key=lambda sample: sum(int(np.prod(data.shape)) for data in sample.inputs if data))
 
 

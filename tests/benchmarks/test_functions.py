@@ -10,8 +10,10 @@ import functions as benchmark
 from atled import functions as F
 from atled.ops.elementwise import Elementwise
 from atled.ops.spec import FUNCTIONS
-from function_rows.calls import CALLS, ROWS
+from function_rows.calls import CALLS, LARGE, SMALL_CALLS
+from function_rows.layouts import LAYOUTS
 from function_rows.own_calls import call_of
+from function_rows.torch_calls import FORWARD_ONLY, TORCH_CALLS, WITHOUT_TORCH
 from harness import chart
 from harness.case import Row
 from harness.rounds import Comparison, Outcome
@@ -26,6 +28,38 @@ def test_every_function_is_measured_and_compared_where_nnabla_has_it():
     for name, spec in FUNCTIONS.items():
         if spec.no_gradient:
             assert f"{name}, with backward" not in rows
+
+
+def test_every_function_is_compared_with_torch_or_says_why_not():
+    assert set(TORCH_CALLS) | set(WITHOUT_TORCH) == set(dir(F))
+    assert not set(TORCH_CALLS) & set(WITHOUT_TORCH)
+    rows = {row.name: row for row in benchmark.rows()}
+    assert {name for name in dir(F) if "torch" in rows[name].libraries} == set(TORCH_CALLS)
+    assert "torch" not in rows["ceil, with backward"].libraries
+    assert set(FORWARD_ONLY) <= set(TORCH_CALLS)
+
+
+def test_every_function_is_called_with_few_elements_too():
+    rows = {row.name for row in benchmark.rows()}
+    assert set(SMALL_CALLS) == set(CALLS)
+    assert {f"{name}, small" for name in CALLS} <= rows
+    assert "sum, axis 1 of 3, with backward" in rows
+
+
+@pytest.mark.parametrize("name", list(SMALL_CALLS))
+def test_small_calls_are_computed(name):
+    call = SMALL_CALLS[name]
+    rng = np.random.default_rng(0)
+    inputs = [None if item is None else nn.NdArray.from_numpy_array(item.make(rng)) for item in call.inputs]
+    with nn.context_scope(nn.Context(["reference:float"])):
+        getattr(F, name)(*inputs, **call.arguments)
+
+
+@pytest.mark.parametrize(("name", "layout"), [(name, layout) for name, calls in LAYOUTS.items() for layout in calls])
+def test_layouts_have_about_a_million_elements(name, layout):
+    inputs = [item.make(np.random.default_rng(0)) for item in LAYOUTS[name][layout].inputs if item is not None]
+    assert name in FUNCTIONS or name == "clip_by_value" or name == "clip_by_norm"
+    assert max(array.size for array in inputs) <= 2 << 20
 
 
 def test_a_function_without_a_call_is_named(monkeypatch, capsys):
@@ -44,7 +78,7 @@ def test_a_function_without_a_call_has_one_of_its_samples(name, monkeypatch):
         getattr(F, name)(*inputs, **call.arguments)
     assert not FUNCTIONS[name].no_gradient or not any(item.grad for item in call.inputs if item)
     if isinstance(FUNCTIONS[name], Elementwise):
-        assert {item.make(rng).shape for item in call.inputs} == {ROWS}
+        assert {item.make(rng).shape for item in call.inputs} == {LARGE.rows}
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -63,6 +97,20 @@ def test_a_case_computes_and_names_who_did(backward):
     assert len(found) == (5 if backward else 4)
     for mine, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(mine, other)
+
+
+def test_a_small_call_is_made_anew_each_time():
+    from atled_contexts import reset_default_context
+    from function_rows.timing import function_case
+
+    try:
+        case = function_case("atled", "sigmoid", backward=True, layout="small")
+    finally:
+        reset_default_context()
+    case.run()
+    y, gx = case.results()
+    assert y.shape == gx.shape == (8, 128)
+    assert np.abs(gx).max() > 0
 
 
 @pytest.mark.parametrize("others", [range(100), [3], [99]])  # rows in one column alone, too
