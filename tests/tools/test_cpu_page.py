@@ -16,10 +16,10 @@ def test_every_function_of_nnablas_is_decided():
 
 
 def test_a_function_without_a_decision_is_told(monkeypatch):
-    monkeypatch.delitem(ADOPTED, "MatrixDiag")
-    assert cpu_page.undecided(["matrix_diag", "relu", "affine"]) == ["MatrixDiag"]
+    monkeypatch.delitem(ADOPTED, "MeanSubtraction")
+    assert cpu_page.undecided(["mean_subtraction", "relu", "affine"]) == ["MeanSubtraction"]
     assert cpu_page.undecided(["relu"]) == []
-    assert f"| MatrixDiag | {RULE} |" in cpu_page.page()
+    assert f"| MeanSubtraction | {RULE} |" in cpu_page.page()
 
 
 def test_what_is_adopted_has_nothing_better():

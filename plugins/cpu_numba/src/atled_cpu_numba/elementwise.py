@@ -68,14 +68,22 @@ def prepare(call: Call) -> Prepared:
     """Lay the formula out over the call's shapes and compile its kernel, or take the one there is."""
     program = program_of(call)
     assert program is not None
-    operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+    inputs = [desc for desc in call.inputs if desc is not None]
+    return prepare_program(program, inputs, call.outputs, call.compute_dtype.name)
+
+
+def prepare_program(
+    program: Program, inputs: Sequence[ArrayDesc], outputs: Sequence[ArrayDesc], compute: str | None = None
+) -> Prepared:
+    """The kernel of a formula on such arrays.  compute: the dtype in which it is computed, by default the output's."""
+    operands = [*inputs, *outputs]
     shapes, dtypes = [desc.shape for desc in operands], [desc.dtype for desc in operands]
     strides = [desc.strides for desc in operands]
-    plan = plan_layout(program, shapes, dtypes, call.compute_dtype.name, strides)
+    plan = plan_layout(program, shapes, dtypes, compute or outputs[0].dtype.name, strides)
     is_large = sum(desc.nbytes for desc in operands) >= _STREAMED_BYTES
     # What is changed in place is in the cache when it is written.
     kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)
-    size = max(desc.size for desc in call.outputs)
+    size = max(desc.size for desc in outputs)
     work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
     native = Native(
         kernel.address(),

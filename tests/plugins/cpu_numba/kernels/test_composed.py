@@ -1,0 +1,86 @@
+"""Ops composed of others, drawn from a seed; squares beyond float32, logarithms of neighbours, normal numbers."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from drawn_calls import CASES, check
+
+NAMES = ("celu", "clip_by_norm", "crelu", "kl_multinomial", "sum_pooling", "unpooling")
+
+
+def attempt(rng, config):
+    name = str(rng.choice(NAMES))
+    shape = tuple(int(rng.choice([1, 2, 3, 5, 8, 17, 40])) for _ in range(rng.integers(2, 5)))
+    axes = tuple(sorted(rng.choice(len(shape), rng.integers(1, len(shape) + 1), replace=False).tolist()))
+    kernel = tuple(int(rng.integers(1, min(size, 4) + 1)) for size in shape[-2:])
+    pooled = {"kernel": kernel, "stride": tuple(rng.integers(1, 4, 2).tolist()), "pad": (kernel[0] // 2, 0)}
+    pooled["ignore_border"] = bool(rng.random() < 0.7)
+    build = {
+        "celu": lambda x: F.celu(x, alpha=0.7, axis=axes[0]),
+        "clip_by_norm": lambda x: F.clip_by_norm(x, 2.0, axis=axes),
+        "crelu": lambda x: F.crelu(x, axis=axes[0]),
+        "kl_multinomial": lambda p, q: F.kl_multinomial(p, q, base_axis=axes[0]),
+        "sum_pooling": lambda x: F.tanh(F.sum_pooling(F.sin(x), **pooled)),
+        "unpooling": lambda x: F.unpooling(x, kernel=kernel),
+    }[name]
+    x = rng.standard_normal(shape)
+    arrays = [x + np.sign(x) / 4]  # off the kinks and from zero
+    if name == "kl_multinomial":
+        arrays = [rng.uniform(0.1, 1, shape) for _ in range(2)]
+    check(build, [array.astype("f") for array in arrays], f"{name} of {shape} along {axes}, {pooled}", config)
+
+
+@CASES
+def test_values_and_gradients_on_any_count_of_threads(config, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(15):
+        attempt(rng, config)
+
+
+def computed(function, *arrays):
+    with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
+        return function(*map(nn.NdArray.from_numpy_array, arrays)).data
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_a_norm_has_squares_that_float32_has_not(size):
+    x = np.random.default_rng(0).standard_normal((40, 3000)).astype("f")
+    scaled = (x.astype("d") * size).astype("f")
+    for axis in (0, 1, None):
+        expected = 2 * x / np.sqrt((x.astype("d") ** 2).sum(axis, keepdims=True))
+        np.testing.assert_allclose(
+            computed(lambda x, axis=axis: F.clip_by_norm(x, 2.0, axis=axis), scaled), expected, 1e-6
+        )
+
+
+def test_the_divergence_of_near_distributions_keeps_its_digits():
+    p = np.random.default_rng(0).dirichlet(np.ones(1000), 4).astype("f")
+    q = (p * np.float32(1 + 1e-3)).astype("f")
+    wide, other = p.astype("d") + 1e-8, q.astype("d") + 1e-8
+    expected = (p * np.log(wide / other)).sum(1, keepdims=True)
+    np.testing.assert_allclose(computed(F.kl_multinomial, p, q), expected, 1e-5)
+
+
+def test_outcomes_without_probability_add_nothing():
+    p, q = np.array([[0, 0.25, 0.75]], "f"), np.array([[0.5, 0, 0.5]], "f")
+    expected = 0.25 * (np.log(0.25) - np.log(1e-8)) + 0.75 * np.log(1.5)
+    np.testing.assert_allclose(computed(F.kl_multinomial, p, q), [[expected]], 1e-6)
+
+
+def test_they_are_rows_of_kernels():
+    x = nn.Variable.from_numpy_array(np.ones((2, 4, 6), "f"))
+    for y in (F.crelu(x), F.celu(x), F.kl_multinomial(x, x), F.clip_by_norm(x, 1.0), F.sum_pooling(x, (2, 2))):
+        with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")), nn.trace() as trace:
+            y.forward()
+        assert "kernel" in trace.rows()[0].note
+
+
+@pytest.mark.parametrize("count", [2, 3, 1000, 40_000, 40_001])
+def test_normal_numbers_are_those_of_the_reference(count):
+    found = []
+    for backend in ("cpu", "reference"):
+        with nn.context_scope(nn.Context([f"{backend}:float"], fallback="raise")):
+            found.append(F.randn(1.5, 2.0, shape=(count,), seed=3).data)
+    np.testing.assert_array_max_ulp(*found, maxulp=1)
