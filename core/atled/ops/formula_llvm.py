@@ -47,6 +47,7 @@ from atled.ops.formula_llvm_math import (
 from atled.ops.formula_llvm_whole import WHOLE_TYPES, Whole
 
 if TYPE_CHECKING:
+    from atled.ops.formula_llvm_powers import ShortPowers
     from atled.ops.formula_llvm_tiles import Tiles
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
@@ -419,8 +420,8 @@ class _Writer:
     def exponents_of_rows(self) -> list[Expr]:
         """Exponents of powers that are the same for all elements, each once.
 
-        Squares, cubes and their gradients are most of such powers, and their bases often negative or 0, for which a
-        whole form took thirty times a product; so there is a loop for exponents that products will do for.
+        Squares, cubes, roots, their inverses and gradients are most of such powers, and their bases often negative or
+        0, for which a whole form took thirty times a product; so there are loops for exponents that need no logarithm.
         """
         if "**" not in self.quick:
             return []
@@ -456,16 +457,17 @@ class _Writer:
 
         piece = _Elements("loop", "%from", "%to", pointers, varying, place)
         if self.exponents:
-            from atled.ops.formula_llvm_powers import is_by_products  # lazy: few formulas have powers
+            from atled.ops.formula_llvm_powers import SHORT_POWERS  # lazy: few formulas have powers
 
             assert isinstance(self.real, Real)
-            small = [is_by_products(self.real, self.real_value(exponent)) for exponent in self.exponents]
-            are_small = functools.reduce(lambda a, b: let(f"and i1 {a}, {b}"), small)
-            code.do(f"br i1 {are_small}, label %by.products, label %by.logarithms")
-            code.label("by.products")
-            found = self.write_elements(piece._replace(loop="products"), quick=True, products=True)
-            code.do(f"br i1 {found}, label %again, label %computed")
-            code.label("by.logarithms")
+            for powers in SHORT_POWERS:
+                short = [powers.takes(self.real, self.real_value(exponent)) for exponent in self.exponents]
+                are_short = functools.reduce(lambda a, b: let(f"and i1 {a}, {b}"), short)
+                code.do(f"br i1 {are_short}, label %by.{powers.loop}, label %past.{powers.loop}")
+                code.label(f"by.{powers.loop}")
+                found = self.write_elements(piece._replace(loop=powers.loop), quick=True, powers=powers)
+                code.do(f"br i1 {found}, label %again, label %computed")
+                code.label(f"past.{powers.loop}")
         found = self.write_elements(piece, quick=True)
         code.do(f"br i1 {found}, label %again, label %computed")
         code.label("again")
@@ -495,11 +497,11 @@ class _Writer:
             result = let(f"and i1 {result}, {let(f'icmp ne ptr {pointers[i]}, {pointers[output]}')}")
         return result
 
-    def write_elements(self, elements: _Elements, *, quick: bool = False, products: bool = False) -> str:
+    def write_elements(self, elements: _Elements, *, quick: bool = False, powers: ShortPowers | None = None) -> str:
         """Some elements; returns whether they must be computed again, an i1.
 
         quick: compute by the quick forms that there are.
-        products: all exponents of rows are such that products will do.
+        powers: the form of powers that takes all exponents of rows.
         """
         if self.in_pairs:
             self.write_pairs(elements)
@@ -507,18 +509,18 @@ class _Writer:
         loop, before = elements.loop, dict(self.values)
         # Of the width of what is compared, or vectors would be repacked.
         flag = f"i{8 * item_bytes(self.layout.compute)}"
-        looks = quick and self.has_quick(but_powers=products)
+        looks = quick and self.has_quick(but_powers=powers is not None)
         phis = [f"%{loop}.found = phi {flag} [ 0, %{loop}.head ], [ %{loop}.found.next, %{loop} ]"] if looks else []
         index = self.begin_loop(loop, elements.start, *phis)
         self.load_varying(index, elements.pointers, elements.varying)
-        hard = self.compute_all(self.nodes, quick=looks, products=products)
+        hard = self.compute_all(self.nodes, quick=looks, powers=powers)
         self.store_outputs(index, elements)
         if looks:
             is_hard = functools.reduce(lambda a, b: self.code.let(f"or i1 {a}, {b}"), hard)
             self.code.do(
                 f"%{loop}.found.next = or {flag} %{loop}.found, {self.code.let(f'zext i1 {is_hard} to {flag}')}"
             )
-        self.end_loop(loop, elements.stop, 2 if products else self.interleaved(looks))
+        self.end_loop(loop, elements.stop, self.interleaved(looks) if powers is None else 2)
         self.values = before  # values of one loop are none in another
         return self.code.let(f"icmp ne {flag} %{loop}.found.next, 0") if looks else "false"
 
@@ -612,40 +614,40 @@ class _Writer:
         for i, node in varying:
             self.values[node] = self.load(i, self.element(i, pointers[i], index), ", !llvm.access.group !0")
 
-    def compute_all(self, nodes: Sequence[Apply], *, quick: bool = False, products: bool = False) -> list[str]:
+    def compute_all(
+        self, nodes: Sequence[Apply], *, quick: bool = False, powers: ShortPowers | None = None
+    ) -> list[str]:
         """Computes the values of nodes; returns where the quick forms are not right, as i1."""
         quick_forms = self.quick if quick else {}
         hard = []
         for node in nodes:
             if self.is_uniform(node):
                 continue
-            if products and self.has_one_exponent(node):
-                from atled.ops.formula_llvm_powers import power_by_products  # lazy: few formulas have powers
-
+            if powers is not None and self.has_one_exponent(node):
                 assert isinstance(self.real, Real)
-                self.values[node] = power_by_products(self.real, *map(self.real_value, node.args))
+                self.values[node] = powers.power(self.real, *map(self.real_value, node.args))
             elif node.op in quick_forms:
                 self.values[node], is_hard = quick_forms[node.op](self.real, *map(self.real_value, node.args))
-                # One exponent alone is none of those for products, or it would not be here.
+                # One exponent alone is none of the short ones, or it would not be here.
                 if len(self.exponents) > 1 and self.has_one_exponent(node):
-                    is_hard = self.choose_products(node, is_hard)
+                    is_hard = self.choose_short(node, is_hard)
                 hard.append(is_hard)
             else:
                 self.values[node] = self.compute(self.real, node, self.real_value, self.functions)
                 if self.exponents and self.has_one_exponent(node):
-                    self.choose_products(node, "false")
+                    self.choose_short(node, "false")
         return hard
 
-    def choose_products(self, node: Apply, is_hard: str) -> str:
-        """Gives a power the bits that it has where all exponents are for products; returns what is hard still."""
-        from atled.ops.formula_llvm_powers import is_by_products, power_by_products  # lazy: few formulas have powers
+    def choose_short(self, node: Apply, is_hard: str) -> str:
+        """Gives a power the bits that it has where all exponents are short; returns what is hard still."""
+        from atled.ops.formula_llvm_powers import SHORT_POWERS  # lazy: few formulas have powers
 
         assert isinstance(self.real, Real)
         x, y = map(self.real_value, node.args)
-        is_small = is_by_products(self.real, y)
-        by_products = power_by_products(self.real, x, y)
-        self.values[node] = self.real.select(is_small, by_products, self.values[node])
-        return self.code.let(f"select i1 {is_small}, i1 false, i1 {is_hard}")
+        powers = SHORT_POWERS[-1]
+        is_short = powers.takes(self.real, y)
+        self.values[node] = self.real.select(is_short, powers.power(self.real, x, y), self.values[node])
+        return self.code.let(f"select i1 {is_short}, i1 false, i1 {is_hard}")
 
     def real_value(self, expr: Expr) -> str:
         if isinstance(expr, Number):

@@ -9,6 +9,7 @@ The polynomials are fits of our own, made like those of `formula_llvm_angles`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -177,17 +178,52 @@ def _rest(r: Real, y: str, log2: tuple[str, str], doublings: str) -> str:
     return r.add(r.mul(rest, r.short_polynomial(rest, kind.exp2)), r.literal(1.0))
 
 
-def is_by_products(r: Real, y: str) -> str:
-    """An i1: whether an exponent is one that `power_by_products` takes, 1, 2 or 3."""
-    results = [r.compare("oeq", y, r.literal(exponent_)) for exponent_ in (1.0, 2.0, 3.0)]
-    return r.code.let(f"or i1 {r.code.let(f'or i1 {results[0]}, {results[1]}')}, {results[2]}")
+class ShortPowers(NamedTuple):
+    """Exponents, one for all elements, whose powers need no logarithm, and the loop that computes them.
+
+    Each form takes the exponents of the one before as well, and gives them the same bits.
+    """
+
+    loop: str
+    exponents: tuple[float, ...]
+    divides: bool
+    roots: bool
+
+    def takes(self, r: Real, y: str) -> str:
+        """An i1: whether y is one of the exponents."""
+        return _is_any(r, y, self.exponents)
+
+    def power(self, r: Real, x: str, y: str) -> str:
+        """x ** y for any x and an exponent that it takes: by products to 1 ulp, by a quotient and roots to 3."""
+        base, count = x, y
+        if self.roots:
+            # C99 has the infinite and -0 like those without the sign; other negative ones have no root.
+            is_lowest = r.compare("oeq", x, r.literal(-math.inf))
+            root = r.intrinsic("fabs", r.intrinsic("sqrt", r.select(is_lowest, r.literal(math.inf), x)))
+            is_root = _is_any(r, y, _HALVES)
+            base = r.select(is_root, root, x)
+            count = r.select(is_root, r.add(y, y), y)
+        if self.divides:
+            base = r.select(r.compare("olt", y, r.literal(0.0)), r.div(r.literal(1.0), base), base)
+            count = r.intrinsic("fabs", count)
+        square = r.mul(base, base)
+        result = r.select(r.compare("oeq", count, r.literal(2.0)), square, r.mul(square, base))
+        return r.select(r.compare("oeq", count, r.literal(1.0)), base, result)
 
 
-def power_by_products(r: Real, x: str, y: str) -> str:
-    """x ** y for any x and a y of 1, 2 or 3: to 1 ulp."""
-    square = r.mul(x, x)
-    result = r.select(r.compare("oeq", y, r.literal(2.0)), square, r.mul(square, x))
-    return r.select(r.compare("oeq", y, r.literal(1.0)), x, result)
+_HALVES = (-1.5, -0.5, 0.5, 1.5)
+_QUOTIENTS = (-3.0, -2.0, -1.0)
+_PRODUCTS = (1.0, 2.0, 3.0)
+SHORT_POWERS = (
+    ShortPowers("products", _PRODUCTS, divides=False, roots=False),
+    ShortPowers("quotients", _PRODUCTS + _QUOTIENTS, divides=True, roots=False),
+    ShortPowers("roots", _PRODUCTS + _QUOTIENTS + _HALVES, divides=True, roots=True),
+)
+
+
+def _is_any(r: Real, y: str, numbers: Sequence[float]) -> str:
+    results = [r.compare("oeq", y, r.literal(number)) for number in numbers]
+    return functools.reduce(lambda a, b: r.code.let(f"or i1 {a}, {b}"), results)
 
 
 def _quick_power(r: Real, x: str, y: str) -> tuple[str, str]:

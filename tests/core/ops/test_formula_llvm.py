@@ -370,6 +370,27 @@ def test_powers_with_one_small_exponent_are_products_whatever_the_base(dtype, ex
             np.testing.assert_allclose(w, np.sin(x) ** x.dtype.type(exponent), rtol=1e-4, atol=1e-30)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("exponent", [-3.0, -2.0, -1.5, -1.0, -0.5, 0.5, 1.5])
+def test_powers_with_one_exponent_of_a_quotient_or_root_take_any_base(dtype, exponent):
+    x = np.random.default_rng(0).standard_normal(3000).astype(dtype)
+    x[:9] = 0.0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).tiny / 4, np.finfo(dtype).max, 1, np.finfo(dtype).tiny
+    x[2000:] = np.abs(x[2000:]) * 10.0 ** np.linspace(-30, 30, 1000).astype(dtype)
+    wide = np.longdouble if dtype == "float64" else np.float64
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(wide), np.full(x.shape, exponent, wide)).astype(dtype)
+        alone = run(Program(("x",), ("val",), (("y", "x ** val"),)), [x, np.empty_like(x)], [exponent])[0].copy()
+        # Results that are not normal have fewer digits.
+        np.testing.assert_allclose(alone, expected, rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(alone[known]), np.signbit(expected[known]))
+        program = Program(("x",), ("val", "other"), (("y", "x ** val"), ("z", "abs(x) ** other")))
+        for other in (1.7, 2.0, -1.0, 0.5):  # beside another power
+            y, z = run(program, [x, np.empty_like(x), np.empty_like(x)], [exponent, other])
+            np.testing.assert_array_equal(y, alone)
+            np.testing.assert_allclose(z, np.abs(x) ** x.dtype.type(other), rtol=1e-5)
+
+
 @pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])
 @pytest.mark.parametrize("text", ["floor(x)", "ceil(x)", "trunc(x)", "rint(x)", "round(abs(x)) / 2", "rint(x + 0.25)"])
 def test_float16_is_rounded_to_whole_numbers_as_float32_is(text, half_instructions):
