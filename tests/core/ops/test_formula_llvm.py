@@ -123,6 +123,39 @@ def test_float64_exponentials_and_logarithms_are_right_over_their_whole_range():
     )
 
 
+# As the module of these functions states them, in units in the last place.
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="NumPy has no more digits than float64 here")
+@pytest.mark.parametrize(
+    ("text", "function", "ulp"),
+    [
+        ("exp(x)", np.exp, 1.2),
+        ("exp2(x)", np.exp2, 1.4),
+        ("expm1(x)", np.expm1, 2.4),
+        ("tanh(x)", np.tanh, 2.8),
+        ("sigmoid(x)", lambda x: 1 / (1 + np.exp(-x)), 2.8),
+        ("log(x)", np.log, 1.0),
+        ("log2(x)", np.log2, 2.0),
+        ("log1p(x)", np.log1p, 1.4),
+    ],
+)
+def test_float64_functions_keep_their_stated_units_in_the_last_place(text, function, ulp):
+    rng = np.random.default_rng(0)
+    positive = 10.0 ** rng.uniform(-323, 308, 50000)
+    if text.startswith("log"):
+        low = -0.999 if "log1p" in text else 0.4
+        x = np.concatenate([positive, rng.uniform(low, 2.5, 150000)])
+    else:
+        x = np.concatenate([positive, -positive, *(rng.uniform(-n, n, 100000) for n in (0.5, 5, 45, 750))])
+    (y,) = run(one_input(text), [x, np.empty_like(x)])
+    with np.errstate(over="ignore", under="ignore"):
+        exact = function(x.astype(np.longdouble))
+        nearest = exact.astype(np.float64)
+    np.testing.assert_array_equal(np.isfinite(y), np.isfinite(nearest))
+    x, y, exact, nearest = (array[np.isfinite(nearest)] for array in (x, y, exact, nearest))
+    errors = abs(y.astype(np.longdouble) - exact) / np.spacing(abs(nearest)).astype(np.longdouble)
+    assert errors.max() <= ulp, f"{errors.max()} at {x[errors.argmax()]!r}"
+
+
 def test_circular_functions_are_right_to_two_units_over_their_whole_range():
     tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
     log_range = np.logspace(np.log10(float(tiny)), np.log10(float(huge)), 20001).astype(np.float32)
