@@ -1,8 +1,8 @@
 """LLVM IR of exponentials and logarithms for float64, without branches and calls, so that loops over it run in vectors.
 
 Errors in units in the last place, over the whole range: exp 1.2, exp2 1.4, log 1.0, log1p 1.4, log2 2.0; where terms
-cancel, expm1 2.4, tanh and sigmoid 2.8. NaN, infinity and denormals are right. What is
-computed once per call is the C library's, but for the sigmoid, which it lacks.
+cancel, expm1 2.4, tanh and sigmoid 2.8. NaN, infinity and denormals are right. What is computed once per call is the C
+library's, but for the sigmoid, which it lacks.
 
 The whole part of x / ln 2 is left in the lowest bits of a float64, biased so that one shift makes it a power of two;
 tanh and sigmoid are quotients of tanh(r / 2), which has half the coefficients of exp(r).
