@@ -119,7 +119,7 @@ def _build_narrow_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.scalars import higher
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
-    load, store = make_element_access(dtype)
+    load, store = make_element_access(dtype, alone=True)
     sum_up = sum_of_exponentials("float32")
 
     @kernel

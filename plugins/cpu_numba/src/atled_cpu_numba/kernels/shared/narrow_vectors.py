@@ -122,10 +122,11 @@ def make_narrow_rows(dtype: str, whole: int) -> Any:
     return _make_rows("narrow_rows", _FLOAT, STORED[dtype], (4, 2), whole, lambda w, v, n: rounded(w, v, dtype, n))
 
 
-def make_element_access(dtype: str) -> tuple[Any, Any]:
+def make_element_access(dtype: str, *, alone: bool = False) -> tuple[Any, Any]:
     """Intrinsics load_element(address, i) -> the float32 of element i there, and store_element(address, i, value).
 
     For loops that LLVM vectorizes.
+    alone: whether what is stored comes of nothing but what was loaded, and constants: `from_narrow` of `rounded`.
     """
     stored = STORED[dtype]
 
@@ -141,7 +142,7 @@ def make_element_access(dtype: str) -> tuple[Any, Any]:
 
     def store_element(typing_context, address, i, value):
         def code(context, builder, signature, values):
-            result = rounded(Writer(builder), values[2], dtype, 1)
+            result = rounded(Writer(builder), values[2], dtype, 1, from_narrow=alone)
             builder.store(result, place(builder, *values[:2]), align=2)
             return context.get_dummy_value()
 

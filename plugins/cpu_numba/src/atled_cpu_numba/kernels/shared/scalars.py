@@ -61,6 +61,19 @@ class _Writer:
         exponent = builder.add(whole, self.constant(bias, self.integers))
         return builder.bitcast(builder.shl(exponent, self.constant(digits, self.integers)), self.type)
 
+    def falling_double(self, x: Any) -> Any:
+        """exp(x) of float64 for x of 0 or less, or NaN: 0 where the power of two of it is no normal number."""
+        builder = self._builder
+        # 2 ** n is in the last digits of a large number, biased: shifted to the place of the exponent it is there. From
+        # `least` on that is 0, and so is the result.
+        least = self.below(_LEAST, x, self.real(_LEAST), x)
+        shift = self.constant(_SHIFT_64 + 1023)
+        n = self.product_sum(least, self.real(_LOG2_E), shift)
+        q = self.rest(least, builder.fsub(n, shift, flags=_FLAGS))
+        bits = builder.shl(builder.bitcast(n, self.integers), self.constant(52, self.integers))
+        power = builder.bitcast(bits, self.type)
+        return self.product_sum(power, q, power)
+
     def reduced(self, x: Any) -> tuple[Any, Any]:
         """n and exp(r) - 1, where x = n log(2) + r and n is the integer nearest to x / log(2).
 
@@ -69,18 +82,23 @@ class _Writer:
         builder = self._builder
         shift = self.constant(_SHIFT_64 if self.is_double else 12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
         n = builder.fsub(self.product_sum(x, self.real(_LOG2_E), shift), shift, flags=_FLAGS)
-        r = x
+        return n, self.rest(x, n)
+
+    def rest(self, x: Any, n: Any) -> Any:
+        """exp(r) - 1, where x = n log(2) + r."""
+        builder, r = self._builder, x
         for part in _LOG_2_PARTS[self.is_double]:
             r = builder.fsub(r, builder.fmul(n, self.real(part), flags=_FLAGS), flags=_FLAGS)
         first, *terms = _EXP_TERMS[self.is_double]
         p = self.real(first)
         for term in terms:
             p = self.product_sum(p, r, self.real(term))
-        return n, self.product_sum(p, builder.fmul(r, r, flags=_FLAGS), r)
+        return self.product_sum(p, builder.fmul(r, r, flags=_FLAGS), r)
 
 
 _LOG2_E = 1.4426950408889634
 _SHIFT_64 = 1.5 * 2.0**52
+_LEAST = -1023 * math.log(2)
 # Two parts of log(2), of which n times the first is exact, and the terms of (exp(r) - 1 - r) / r^2 from the last on:
 # for float32 (Cephes, expf), and for float64 (log(2) by Cephes, exp; the terms a fit of our own, error 1e-17, with
 # two terms less than the series).
@@ -101,6 +119,8 @@ def write_exp(builder: Any, x: Any, *, falls: bool = False) -> Any:
     x: a float32 or float64, or a vector of them.  falls: whether it is 0 or less, or NaN; above 0 the result is any.
     """
     w = _Writer(builder, x)
+    if w.is_double and falls:
+        return w.falling_double(x)
     lowest, highest = (-708.39, 709.78271289338397) if w.is_double else (-87.33, 88.72)
     most = highest if w.is_double else 88.0
     inside = x if falls else w.above(most, x, w.real(most), x)  # these comparisons are false for NaN, which stays

@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 
 from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, widened
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.scalars import write_exp
@@ -72,8 +73,12 @@ def sum_of_exponentials(dtype: str) -> Any:
     top: of the x[i]; should it be less than one of them, which a NaN among them may bring about, the results are any.
     """
 
+    # Four registers at a time: what is between for all of the lanes of float64 would not fit into the registers.
+    most = 4 * host_lanes().vector * item_bytes("float32") // item_bytes(dtype)
+
     def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
-        return [write_exp(builder, builder.fsub(values[0], numbers[0]), falls=True)]
+        x = builder.fsub(values[0], numbers[0])
+        return [_joined(builder, [write_exp(builder, part, falls=True) for part in _parts(builder, x, most)])]
 
     add_up = _make_sums(dtype, dtype, 1, terms, stores=True)
 
@@ -315,6 +320,25 @@ class _Sums:
 
         lanes = [choose([way.lanes[i] for way in ways]) for i in range(self._count)]
         return _Way(self._builder.basic_block, lanes, choose([way.place for way in ways]))
+
+
+def _parts(builder: Any, value: Any, most: int) -> list[Any]:
+    """A number, or a vector in parts of at most so many elements, a power of two."""
+    width = value.type.count if isinstance(value.type, ir.VectorType) else 1
+    if width <= most:
+        return [value]
+    undefined = ir.Constant(value.type, ir.Undefined)
+    places = [ir.Constant(ir.VectorType(_INT32, most), list(range(i, i + most))) for i in range(0, width, most)]
+    return [builder.shuffle_vector(value, undefined, place) for place in places]
+
+
+def _joined(builder: Any, parts: list[Any]) -> Any:
+    """The other way."""
+    while len(parts) > 1:
+        width = 2 * parts[0].type.count
+        places = ir.Constant(ir.VectorType(_INT32, width), list(range(width)))
+        parts = [builder.shuffle_vector(a, b, places) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 def _kind(kind: Any, width: int) -> Any:
