@@ -1,4 +1,4 @@
-"""Filters of planes in half, which their kernel takes as it is: float32's results, rounded once."""
+"""Filters of planes in half and bf16, which their kernels take as they are: float32's results, rounded once."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from atled_contexts import Context
 from atled_cpu_numba import pool, processor
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
-from narrow_numbers import DTYPES, check_rounded
+from narrow_numbers import DTYPES, any_numbers, check_rounded
 
 # shape of x, maps per channel, pad, stride
 CASES = [
@@ -23,7 +23,12 @@ CASES = [
     ((1, 3, 3, 301), 1, (1, 1), 2),
     ((2, 4, 2, 8), 1, (1, 1), 1),
     ((2, 4, 1, 9), 1, (1, 0), 1),
+    ((2, 3, 6, 112), 1, (1, 1), 1),
+    ((2, 3, 6, 35), 2, (1, 1), 1),
+    ((2, 3, 5, 18), 1, (1, 0), 1),
+    ((2, 3, 7, 36), 1, (1, 0), 2),
     ((4, 7, 7, 7), 1, (1, 1), 1),  # narrower than a vector: cast some channels at a time
+    *(((2, 5, width // 2, width), 1, (1, 1), stride) for width in (9, 14, 15, 16, 17, 18) for stride in (1, 2)),
 ]
 
 
@@ -52,14 +57,17 @@ def test_results_are_those_of_float32_rounded_once(config, shape, maps, pad, str
         pool.set_thread_count(before)
 
 
-def test_infinities_and_nan_are_values():
-    x = np.random.default_rng(4).choice(np.array([np.nan, np.inf, -np.inf, 1, -2, 6e-8], np.float16), (2, 3, 9, 40))
-    w = np.ones((3, 1, 3, 3), np.float16)
+@pytest.mark.parametrize("config", list(DTYPES))
+@pytest.mark.parametrize("width, stride", [(40, 1), (14, 1), (40, 2), (14, 2)])
+def test_infinities_and_nan_are_values(config, width, stride):
+    x = any_numbers(np.random.default_rng(4), (2, 3, 9, width), DTYPES[config])
+    w = np.ones((3, 1, 3, 3), DTYPES[config])
 
     def function(*inputs):
-        return F.convolution(*inputs, pad=(1, 1), group=3)
+        return F.convolution(*inputs, pad=(1, 1), stride=(stride, stride), group=3)
 
-    check_rounded(computed("half", function, x, w), computed("float", function, x.astype("f"), w.astype("f")))
+    with np.errstate(invalid="ignore", over="ignore"):
+        check_rounded(computed(config, function, x, w), computed("float", function, x.astype("f"), w.astype("f")))
 
 
 @pytest.mark.parametrize("config", list(DTYPES))
@@ -81,3 +89,11 @@ def test_half_is_taken_as_it_is_where_rows_are_vectors(width, is_taken):
     geometry = {"base_axis": 1, "pad": (1, 1), "stride": (1, 1), "dilation": (1, 1), "group": 6}
     prepared = narrow_planes.prepare(Call(op_spec("Convolution"), (x, w, None), (y,), geometry))
     assert (prepared is not None) is (is_taken or lanes_of("float32").vector <= width)
+
+
+@pytest.mark.parametrize("width, is_taken", [(28, True), (14, True), (7, False)])
+def test_bf16_is_taken_as_it_is_where_rows_are_half_a_vector_of_pairs(width, is_taken):
+    x, w, y = (ArrayDesc(shape, DTYPES["bf16"]) for shape in ((2, 6, width, width), (6, 1, 3, 3), (2, 6, width, width)))
+    geometry = {"base_axis": 1, "pad": (1, 1), "stride": (1, 1), "dilation": (1, 1), "group": 6}
+    prepared = narrow_planes.prepare(Call(op_spec("Convolution"), (x, w, None), (y,), geometry))
+    assert (prepared is not None) is is_taken

@@ -15,6 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from atled_cpu_numba.kernels.shared.narrow_writer import memory_intrinsic
+from atled_cpu_numba.kernels.shared.paired_windows import PairedLanes
 from atled_cpu_numba.kernels.shared.short_windows import Lanes, in_parts
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
@@ -127,7 +128,7 @@ class Filter:
         nothing, end = ir.Constant(lanes.vector, [0.0] * lanes.width), 0 if cut is None else 1
 
         def elements(row):
-            if ahead is not None and lanes.width == w.width:
+            if ahead is not None and lanes.width >= w.width:
                 for part in range(self.stride):
                     w.prefetch(w.at(row, builder.add(builder.add(begin, w.number(part * w.width)), ahead)))
             return lanes.elements(3, self.stride, row, begin, first, end, otherwise=nothing)
@@ -144,7 +145,7 @@ class Filter:
         return total if self.stride == 1 else lanes.in_order(total)
 
 
-def make_filter(stride: int, count: int, dtype: str) -> Any:
+def make_filter(stride: int, count: int, dtype: str, words: int = 0) -> Any:
     """An intrinsic for a filtered plane, of any width.
 
     filter((x, height, width, pad_h, zeros, weight, step, bias, y, columns, rows, left, right)):
@@ -154,6 +155,7 @@ def make_filter(stride: int, count: int, dtype: str) -> Any:
     left, right: 0, or 1 if the first or the last window of a row is cut; then there are two or more in a row.
     stride: of the windows, 1 or 2.
     count: rows of windows at a time; 0 for one vector of all rows at a time, where pad_h is 1.
+    words: of bfloat16, of how many words of two a vector is; each row has windows for a vector, see `in_parts`.
     """
 
     def generate(w, *arguments):
@@ -179,9 +181,25 @@ def make_filter(stride: int, count: int, dtype: str) -> Any:
         if count:
             filtered.blocks(rows, count, write_block)
         else:
-            in_parts(w, filtered.columns, left, right, write_strip)
+            lanes_of = [PairedLanes(w, words, stride)] if words else []
+            in_parts(w, filtered.columns, left, right, write_strip, lanes_of=lanes_of)
 
     return memory_intrinsic("filter", 13, generate, "A filtered plane; see make_filter.", dtype)
+
+
+def make_paired_filter(stride: int, words: int) -> Any:
+    """An intrinsic of the arguments of `make_narrow_filter` for bfloat16, whose rows are in so many words of two.
+
+    Whole vectors are read and written, of y from the top row down.
+    """
+
+    def generate(w, *arguments):
+        filtered, lanes = Filter(w, arguments, stride), PairedLanes(w, words, stride)
+        seen = lanes.elements_below(filtered.width)
+        filtered.strip(lanes, lambda row: lanes.elements_of_row(row, seen), lanes.store)
+
+    doc = "A filtered narrow plane of bfloat16; see make_paired_filter."
+    return memory_intrinsic("paired_filter", 10, generate, doc, "bfloat16")
 
 
 def make_narrow_filter(stride: int, width: int, dtype: str, *, masked: bool = False) -> Any:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
+from atled_cpu_numba.kernels.depthwise import paired_planes
+from atled_cpu_numba.kernels.depthwise.plane_words import Block
 from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     REALS,
     STREAMED_BYTES,
     in_lines,
@@ -22,42 +25,13 @@ from atled_cpu_numba.kernels.shared.launch import (
     optional_words,
     share_count,
 )
-from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.shared.layout import filled
 
 _ROWS = {1: 4, 2: 2}  # of windows at a time, by stride: with the filter they fill the registers
 _MOST_IN_STRIPS = 8  # vectors of windows in a row: of wider planes rows are read to their end
+_MOST_NARROW = 128  # windows in a row of half or bf16, in strips too
 _WIDTHS = (1, 2)  # of vectors for narrow planes: what part of a register
-# Vectors along rows take half as it is. In bf16 three vectors of a row, one for each column of the kernel, would be
-# spread from numbers of 16 bits, and results rounded in whole numbers: that takes longer than casts of some planes.
-_IN_ROWS = (*REALS, "float16")
 _ELEMENTS_PER_US = {1: 4e3, 2: 2e3}  # cautious rates of one core, for the number of shares
-
-
-@layout
-class Block:
-    """What the kernels read."""
-
-    x: int  # address
-    weight: int
-    bias: int  # or 0
-    y: int
-    workspace: int
-    share_bytes: int  # of workspace: zeros
-    images: int
-    height: int  # of the source
-    width: int
-    results: int  # per image
-    rows: int  # of the result
-    columns: int
-    pad_h: int
-    pad_w: int
-    strips: int  # whether one vector of all rows is computed after the other
-    cut: int  # 1 if the last window of a row is cut
-    per_plane: int  # results per plane of the source
-    first_tap: int  # 0, or 8 for a kernel that is turned around
-    tap_step: int  # 1, or -1
-    after: int  # range kernel to run on what is written of y, or 0
-    after_block: int
 
 
 class Problem(NamedTuple):
@@ -88,7 +62,8 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
     floats, zero_bytes = Real(real).pointer, SIZES[real]
     strips_alone = dtype != real  # a third of the code, in which networks find nearly all of their planes
     count, lanes = _ROWS[stride], max(2, lanes_of(real).vector // max(1, part))
-    several, one, strips = (make_filter(stride, number, dtype) for number in (count, 1, 0))
+    several, one = (make_filter(stride, number, dtype) for number in (count, 1))
+    strips = make_filter(stride, 0, dtype, paired_planes.WORDS if dtype == "bfloat16" else 0)
     narrow, masked = (make_narrow_filter(stride, lanes, real, masked=is_masked) for is_masked in (False, True))
 
     @kernel
@@ -136,7 +111,7 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
 
 _KERNELS = {
     (stride, part): kernels_by_dtype(
-        f"depthwise_planes_{stride}_{part}", _build, stride, part, dtypes=REALS if part else _IN_ROWS
+        f"depthwise_planes_{stride}_{part}", _build, stride, part, dtypes=REALS if part else ANY
     )
     for stride in _ROWS
     for part in (0, *_WIDTHS)
@@ -148,8 +123,22 @@ def can(problem: Problem) -> bool:
     p, part = problem, _part(problem)
     taken = all(n > 0 and pad in (0, 1) for n, pad in zip(p.result, p.pad, strict=True))
     is_narrow = part > 0 or p.pad[1] == 0 or p.result[1] > 1
-    has_kernel = p.dtype in REALS or (p.dtype in _KERNELS[p.stride, part] and _in_strips(p))
-    return taken and is_narrow and has_kernel
+    return taken and is_narrow and (p.dtype in REALS or _is_narrow_strip(p))
+
+
+def _is_narrow_strip(p: Problem) -> bool:
+    """Whether a plane of half or bf16 is taken as it is: one vector of all rows after the other."""
+    if not _in_strips(p):
+        return False
+    if p.dtype == "bfloat16":
+        fewest = 2 * paired_planes.WORDS // p.stride + (p.pad[1] > 0 or _cut(p) > 0)
+        return p.result[1] >= fewest or paired_planes.can(p.source[1], p.pad)
+    return _part(p) == 0
+
+
+def _cut(p: Problem) -> int:
+    """1 if the last window of a row is cut, else 0."""
+    return max(0, (p.result[1] - 1) * p.stride - p.pad[1] + 3 - p.source[1])
 
 
 def suits(problem: Problem) -> bool:
@@ -163,13 +152,14 @@ def suits(problem: Problem) -> bool:
 
 def _in_strips(p: Problem) -> bool:
     """Whether one vector of all rows is computed after the other."""
-    return p.pad[0] == 1 and p.result[1] <= _MOST_IN_STRIPS * lanes_of(real_of(p.dtype)).vector
+    most = _MOST_IN_STRIPS * lanes_of(real_of(p.dtype)).vector if p.dtype in REALS else _MOST_NARROW
+    return p.pad[0] == 1 and p.result[1] <= most
 
 
 def _part(p: Problem) -> int:
     """What part of a vector the rows are to be taken in, each as one; 0 if they are longer, or nothing is cut."""
     columns, lanes = p.result[1], lanes_of(real_of(p.dtype)).vector
-    if p.pad != (1, 1):
+    if p.pad != (1, 1) or p.dtype == "bfloat16":
         return 0
     return next((part for part in reversed(_WIDTHS) if columns < max(2, lanes // part)), 0)
 
@@ -180,6 +170,8 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     units, lanes = p.images * p.results, lanes_of(real_of(p.dtype)).vector
     parts = share_count(units * p.result[0] * p.result[1] / _ELEMENTS_PER_US[p.stride], units)
     share_bytes = in_lines(SIZES[real_of(p.dtype)] * (p.source[1] + 4 * lanes))
+    if p.dtype == "bfloat16":
+        share_bytes = max(share_bytes, paired_planes.share_bytes(p.source[0] * p.source[1], p.result[0] * p.result[1]))
     words = filled(
         Block,
         share_bytes=share_bytes,
@@ -192,19 +184,20 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         pad_h=p.pad[0],
         pad_w=p.pad[1],
         strips=int(_in_strips(p)),
-        cut=max(0, (p.result[1] - 1) * p.stride - p.pad[1] + 3 - p.source[1]),
+        cut=_cut(p),
         per_plane=p.per_plane,
         first_tap=8 if p.turned else 0,
         tap_step=-1 if p.turned else 1,
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     part = _part(p)
+    in_pairs = p.dtype == "bfloat16" and paired_planes.can(p.source[1], p.pad)
     return launch(
-        _KERNELS[p.stride, part][p.dtype],
+        paired_planes.KERNELS[p.stride] if in_pairs else _KERNELS[p.stride, part][p.dtype],
         words,
         arguments,
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},
-        note="depthwise, " + ("rows in vectors" if part else "vectors along rows"),
+        note="depthwise, " + ("rows in vectors" if part or in_pairs else "vectors along rows"),
     )

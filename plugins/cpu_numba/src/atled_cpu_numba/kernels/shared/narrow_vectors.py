@@ -49,17 +49,24 @@ def rounded(w: Writer, value: Any, dtype: str, lanes: int, *, from_narrow: bool 
     builder = w.builder
     if dtype == "float16":
         return builder.fptrunc(value, _kind(ir.HalfType(), lanes))
-    bits = builder.bitcast(value, _kind(_INT32, lanes))
-    upper = builder.lshr(bits, _number(16, lanes))
-    added = builder.add(builder.and_(upper, _number(1, lanes)), _number(_ROUND_DOWN, lanes))
-    rounded = builder.lshr(builder.add(bits, added), _number(16, lanes))
+    rounded = builder.lshr(rounded_bits(w, value, lanes), _number(16, lanes))
     if from_narrow:
         # The digits that are cut off are 0 in every NaN of bfloat16, so in those that processors make of them and of
         # numbers, too: nothing is carried into the sign, and the bit that tells a NaN from infinity stays.
         return builder.trunc(rounded, _kind(_INT16, lanes))
+    upper = builder.lshr(builder.bitcast(value, _kind(_INT32, lanes)), _number(16, lanes))
     quiet = builder.or_(upper, _number(_QUIET, lanes))
     chosen = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
     return builder.trunc(chosen, _kind(_INT16, lanes))
+
+
+def rounded_bits(w: Writer, value: Any, lanes: int) -> Any:
+    """The bits of floats, the upper halves of which are rounded to bfloat16; what is below them is any."""
+    builder = w.builder
+    bits = builder.bitcast(value, _kind(_INT32, lanes))
+    upper = builder.lshr(bits, _number(16, lanes))
+    added = builder.add(builder.and_(upper, _number(1, lanes)), _number(_ROUND_DOWN, lanes))
+    return builder.add(bits, added)
 
 
 def _make_rows(name: str, source: Any, target: Any, sizes: tuple[int, int], whole: int, convert: Any) -> Any:

@@ -123,19 +123,29 @@ class Lanes:
         return found
 
 
-def in_parts(w: Writer, columns: Any, left: Any, right: Any, write: Callable[[Lanes, Any, int, Any], None]) -> None:
+def in_parts(
+    w: Writer,
+    columns: Any,
+    left: Any,
+    right: Any,
+    write: Callable[[Lanes, Any, int, Any], None],
+    *,
+    lanes_of: Sequence[Lanes] = (),
+) -> None:
     """Have `write` emit code for vectors of windows that together are all `columns` of a row.
 
     left, right: how many elements the first window is cut by, 0 or 1, and the last one.
     write(lanes, j, left, right): the windows from `j` on; left: by how many elements the first one of them is cut.
         right: None, or by how many, one or more, the last one is.
+    lanes_of: the vectors to take, wide ones first; there are columns for the last one, and one more where a window is
+        cut. Without them whole vectors, halves and so on, down to single windows.
     """
     builder, zero = w.builder, w.number(0)
     is_left, is_right = (builder.icmp_signed(">", cut, zero) for cut in (left, right))
     is_cut = builder.zext(builder.or_(is_left, is_right), columns.type)
 
-    def with_lanes(width: int) -> None:
-        lanes, whole = Lanes(w, width), w.number(width)
+    def with_lanes(lanes: Lanes) -> None:
+        width, whole = lanes.width, w.number(lanes.width)
         last = builder.sub(columns, whole)
         with builder.if_then(is_left):
             write(lanes, zero, 1, None)
@@ -149,15 +159,15 @@ def in_parts(w: Writer, columns: Any, left: Any, right: Any, write: Callable[[La
         with builder.if_then(is_right):
             write(lanes, last, 0, right)
 
-    def choose(width: int) -> None:
-        if width == 1:
-            with_lanes(1)
+    def choose(widest: Lanes, *others: Lanes) -> None:
+        if not others:
+            with_lanes(widest)
             return
-        least = builder.add(is_cut, w.number(width))
+        least = builder.add(is_cut, w.number(widest.width))
         with builder.if_else(builder.icmp_signed(">=", columns, least)) as (wide, narrow):
             with wide:
-                with_lanes(width)
+                with_lanes(widest)
             with narrow:
-                choose(width // 2)
+                choose(*others)
 
-    choose(w.width)
+    choose(*(lanes_of or [Lanes(w, w.width >> halvings) for halvings in range(w.width.bit_length())]))
