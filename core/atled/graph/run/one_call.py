@@ -20,10 +20,11 @@ from atled.arrays.watches import WATCHES, announce
 from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, native_error
-from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding, go_back
 from atled.graph.run.by_address import ByAddress, by_address, form_of, has_form
+from atled.graph.run.kept_casts import kept_cast
 from atled.graph.run.launching import guarded
 from atled.graph.run.on_device import PlanOnDevice, launch_all, launch_by_shape
 from atled.graph.run.travelling import fetched
@@ -293,6 +294,47 @@ class PythonCall(ShortCall):
         return 0
 
 
+class CastCall(OneCall):
+    """A call in host memory that casts inputs first: not those of which the cast is kept (`kept_cast`).
+
+    casts: the inputs that it casts, and the dtypes.  way: the call on inputs as they are.
+    compile_for: compiles it for arrays like those given, some of which are casts.
+    """
+
+    __slots__ = ("_casts", "_compile_for", "_forms", "_way")
+
+    def __init__(
+        self,
+        spec: OpSpec,
+        way: ShortCall,
+        casts: Sequence[tuple[int, np.dtype]],
+        compile_for: Callable[[Sequence[ArrayCell | None]], OneCall],
+    ) -> None:
+        super().__init__(spec, way.plan, way.fallback)
+        self._casts, self._way, self._compile_for = casts, way, compile_for
+        self._forms: dict[tuple[bool, ...], OneCall] = {}  # by which casts are kept
+
+    def run(
+        self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
+    ) -> None:
+        """See OneCall."""
+        if is_observed():
+            super().run(inputs, outputs, floats)
+            return
+        found = [kept_cast(inputs[number], dtype) for number, dtype in self._casts]
+        if all(cell is None for cell in found):
+            self._way.run(inputs, outputs, floats)
+            return
+        given = list(inputs)
+        for (number, _), cell in zip(self._casts, found, strict=True):
+            given[number] = cell or inputs[number]
+        which = tuple(cell is not None for cell in found)
+        form = self._forms.get(which)
+        if form is None:
+            form = self._forms[which] = self._compile_for(given)
+        form.run(given, outputs, floats)
+
+
 class DeviceCall(OneCall):
     """A call on one device, whose inputs are there, or in host memory with the dtype that it reads.
 
@@ -443,8 +485,13 @@ def _compile(
     shapes: Sequence[tuple[int, ...] | None],
     attributes: Mapping[str, Any],
     context: Context,
+    *,
+    keeps_casts: bool = True,
 ) -> OneCall:
-    """Compile a call for arrays like `cells`, to run the shortest way that fits."""
+    """Compile a call for arrays like `cells`, to run the shortest way that fits.
+
+    keeps_casts: whether what it casts of inputs may be kept.
+    """
     graph = Graph(context)
     inputs: list[IRValue | None] = []
     for number, (cell, shape) in enumerate(zip(cells, shapes, strict=True)):
@@ -461,10 +508,27 @@ def _compile(
     if _reads_as_given(plan, cells):
         for way in (NativeCall, ProgramCall, PythonCall):
             if way.fits(spec, plan):
-                return way(spec, plan, fallback)
+                short = way(spec, plan, fallback)
+                casts = _casts_of(spec, cells, node) if keeps_casts else []
+                if not casts:
+                    return short
+                compile_for = partial(
+                    _compile, spec, shapes=shapes, attributes=attributes, context=context, keeps_casts=False
+                )
+                return CastCall(spec, short, casts, compile_for)
     if DeviceCall.fits(spec, plan, cells):
         return DeviceCall(spec, plan, cells)
     return OneCall(spec, plan, fallback)
+
+
+def _casts_of(spec: OpSpec, cells: Sequence[ArrayCell | None], node: IRNode) -> list[tuple[int, np.dtype]]:
+    """The inputs that a node reads in another dtype than the arrays have, and in which."""
+    changed = {*spec.mutated, *spec.inplace.values()}
+    return [
+        (number, value.dtype)
+        for number, (cell, value) in enumerate(zip(cells, node.inputs, strict=True))
+        if cell is not None and value is not None and number not in changed and cell.dtype != value.dtype
+    ]
 
 
 def _reads_as_given(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:

@@ -78,5 +78,7 @@ def _build(stride: int) -> Callable[..., int]:
     return paired_planes
 
 
-KERNELS = {stride: Kernel(f"paired_planes_{stride}", partial(_build, stride), parameters=(stride,)) for stride in (1, 2)}
+KERNELS = {
+    stride: Kernel(f"paired_planes_{stride}", partial(_build, stride), parameters=(stride,)) for stride in (1, 2)
+}
 """By stride."""
