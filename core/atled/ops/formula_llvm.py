@@ -15,6 +15,7 @@ about to read. The address of an output may be one from which those elements alo
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -206,6 +207,9 @@ class _Writer:
         self.buffers: list[str] = []  # per output, where it is computed in pieces
         self.streamed = False
         self.in_pairs = self.are_pairs()
+        # Whether nothing is computed with but bfloat16, integers and constants, in float32: `float_to_bfloat`.
+        read = layout.dtypes[: len(program.inputs)]
+        self.has_plain_nan = real.type == FLOAT and all(each in ("bfloat16", *WHOLE_TYPES) for each in read)
         self.exponents = self.exponents_of_rows()
         self.opaque_one = ""  # a factor of 1 that LLVM takes for any number
 
@@ -318,6 +322,10 @@ class _Writer:
         """Loads the attributes and computes what depends on them alone, in float64."""
         attributes = self.program.attributes
         values = self.words(self.layout.first_attribute, len(attributes), DOUBLE)
+        if self.has_plain_nan and "bfloat16" in self.layout.dtypes:
+            is_nan = [self.wide.compare("uno", value, value) for value in values]
+            nan = self.wide.literal(math.nan)
+            values = [self.wide.select(flag, nan, value) for flag, value in zip(is_nan, values, strict=True)]
         self.uniform.update(zip(map(name_node, attributes), values, strict=True))
         for node in self.nodes:
             if self.is_uniform(node):
@@ -568,7 +576,8 @@ class _Writer:
         halves = lines[: len(lines) // 2], lines[len(lines) // 2 :]
         code.lines[first_line:] = [line for both in zip(*halves, strict=True) for line in both]
         for i, (first, second) in enumerate(zip(*results, strict=True), len(self.program.inputs)):
-            target, word = self.target(i, index, elements), floats_to_pair(self.real, first, second)
+            word = floats_to_pair(self.real, first, second, plain_nan=self.has_plain_nan)
+            target = self.target(i, index, elements)
             code.do(f"store i32 {word}, ptr {target}, align 2, !llvm.access.group !0")
         self.end_loop(loop, end, self.interleaved(False), step=2)
         code.do(f"br label %{loop}.rest")
@@ -740,7 +749,8 @@ class _Writer:
         elif dtype == "bfloat16":
             from atled.ops.formula_llvm_bfloat import float_to_bfloat  # lazy: few arrays are bfloat16
 
-            value = float_to_bfloat(Real(self.code, FLOAT), real.convert(value, FLOAT))
+            single = real.convert(value, FLOAT)
+            value = float_to_bfloat(Real(self.code, FLOAT), single, plain_nan=self.has_plain_nan)
         else:
             value = real.convert(value, self.types[dtype])
         self.code.do(f"store {self.types[dtype]} {value}, ptr {pointer}, !llvm.access.group !0")

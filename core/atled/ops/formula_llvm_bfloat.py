@@ -21,12 +21,18 @@ def bfloat_to_float(r: Real, value: str) -> str:
     return let(f"bitcast i32 {let(f'shl i32 {bits}, 16')} to float")
 
 
-def float_to_bfloat(r: Real, value: str) -> str:
-    """The i16 that holds a float rounded to bfloat16, to nearest and even."""
+def float_to_bfloat(r: Real, value: str, *, plain_nan: bool = False) -> str:
+    """The i16 that holds a float rounded to bfloat16, to nearest and even.
+
+    plain_nan: whether the digits that are cut off are 0 in each NaN, as in those of bfloat16 and in those that
+        processors make of them and of numbers: then nothing is carried into the sign, and a NaN stays one.
+    """
     let = r.code.let
     bits = let(f"bitcast float {value} to i32")
     upper = let(f"lshr i32 {bits}, 16")
     rounded = let(f"lshr i32 {_rounded(r, bits, upper)}, 16")
+    if plain_nan:
+        return let(f"trunc i32 {rounded} to i16")
     is_nan = let(f"fcmp uno float {value}, {value}")
     quiet = let(f"or i32 {upper}, {_QUIET}")
     return let(f"trunc i32 {let(f'select i1 {is_nan}, i32 {quiet}, i32 {rounded}')} to i16")
@@ -46,12 +52,14 @@ def pair_to_floats(r: Real, word: str) -> tuple[str, str]:
     return let(f"bitcast i32 {first} to float"), let(f"bitcast i32 {second} to float")
 
 
-def floats_to_pair(r: Real, first: str, second: str) -> str:
+def floats_to_pair(r: Real, first: str, second: str, *, plain_nan: bool = False) -> str:
     """The i32 that holds two floats rounded to bfloat16, to nearest and even, the first one in its lower half."""
     let = r.code.let
-    lower = let(f"zext i16 {float_to_bfloat(r, first)} to i32")
+    lower = let(f"zext i16 {float_to_bfloat(r, first, plain_nan=plain_nan)} to i32")
     bits = let(f"bitcast float {second} to i32")
     rounded = _rounded(r, bits, let(f"lshr i32 {bits}, 16"))
+    if plain_nan:
+        return let(f"or i32 {let(f'and i32 {rounded}, {_UPPER}')}, {lower}")
     is_nan = let(f"fcmp uno float {second}, {second}")
     chosen = let(f"select i1 {is_nan}, i32 {let(f'or i32 {bits}, {_QUIET << 16}')}, i32 {rounded}")
     return let(f"or i32 {let(f'and i32 {chosen}, {_UPPER}')}, {lower}")

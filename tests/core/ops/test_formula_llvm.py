@@ -369,6 +369,25 @@ def test_bfloat16_converts_as_its_library_does_for_every_value():
     assert np.isnan(found[~numbers]).all()
 
 
+@pytest.mark.parametrize(("operation", "program"), SAMPLES)
+def test_every_nan_of_bfloat16_stays_one(operation, program):
+    # Of which nothing but the value tells: rounded as numbers, those with other digits set would turn into numbers.
+    payloads = np.concatenate([np.arange(0x7F81, 0x8000), np.arange(0xFF81, 0x10000)]).astype(np.uint16)
+    a = np.concatenate([payloads.view(ml_dtypes.bfloat16), np.array(EDGES, "f").astype(ml_dtypes.bfloat16)])
+    for b in (a[::-1].copy(), np.ones_like(a)):
+        (y,) = run(program, [a, b, np.empty_like(a)])
+        with np.errstate(invalid="ignore", over="ignore"):  # those that signal do so when they are cast
+            (expected,) = compile_numpy(program)(a.astype(np.float64), b.astype(np.float64))
+            np.testing.assert_array_equal(np.isnan(y), np.isnan(expected.astype(ml_dtypes.bfloat16)))
+
+
+def test_an_attribute_that_is_nan_with_any_digits_stays_nan_in_bfloat16():
+    x = np.arange(1, 20).astype(ml_dtypes.bfloat16)
+    nan = float(np.uint64(0x7FFFFFFFFFFFFFFF).view(np.float64))
+    (y,) = run(Program(("x",), ("a",), (("y", "x * a + 1"),)), [x, np.empty_like(x)], (nan,))
+    assert np.isnan(y).all()
+
+
 HALF_INSTRUCTIONS = platform.machine() in ("arm64", "aarch64") or llvm.get_host_cpu_features().get("f16c", False)
 HALF_INSTRUCTIONS_MARK = pytest.mark.skipif(not HALF_INSTRUCTIONS, reason="no float16 instructions on this processor")
 
