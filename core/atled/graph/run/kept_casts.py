@@ -26,7 +26,7 @@ def kept_cast(cell: ArrayCell | None, dtype: np.dtype) -> ArrayCell | None:
         if _READ.get(cell) != cell.last_write:
             _READ[cell] = cell.last_write
             return None
-        del _READ[cell]
+        _READ.pop(cell, None)
     return _over(cell.copy_at(HOST, dtype), dtype, cell.size)
 
 

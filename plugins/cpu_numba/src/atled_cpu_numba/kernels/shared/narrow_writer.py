@@ -23,15 +23,16 @@ _UPPER = 0xFFFF0000
 class NarrowWriter(Writer):
     """Computes in vectors of float32 on memory of float16 or bfloat16: pointers and offsets are in its elements.
 
+    What is stored must come of nothing but what has been loaded, and of constants: `from_narrow` of `rounded`.
+
     dtype: of the memory.  moves: whether what is stored has been loaded or is 0, so that nothing is to be rounded.
-    alone: whether nothing is computed with but what has been loaded, and constants: `from_narrow` of `rounded`.
     size: of a float as it is computed with.
     """
 
-    def __init__(self, builder: Any, dtype: str, *, moves: bool, alone: bool) -> None:
+    def __init__(self, builder: Any, dtype: str, *, moves: bool) -> None:
         super().__init__(builder)
         self.has_pairs = dtype == "bfloat16"
-        self._dtype, self._stored, self._moves, self._alone = dtype, STORED[dtype], moves, alone
+        self._dtype, self._stored, self._moves = dtype, STORED[dtype], moves
         self._stored_vector = ir.VectorType(self._stored, self.width)
 
     def pointer(self, address: Any) -> Any:
@@ -51,7 +52,7 @@ class NarrowWriter(Writer):
         if lanes == 1:
             value = self.builder.bitcast(value, self.float)
         kind = self._stored if lanes == 1 else ir.VectorType(self._stored, lanes)
-        made = rounded(self, value, self._dtype, lanes, from_narrow=self._alone)
+        made = rounded(self, value, self._dtype, lanes, from_narrow=True)
         self.builder.store(made, self.builder.bitcast(pointer, kind.as_pointer()), align=2)
 
     def load(self, pointer: Any) -> Any:
@@ -122,7 +123,7 @@ class NarrowWriter(Writer):
 
     def _narrowed(self, value: Any) -> Any:
         if not (self._moves and self.has_pairs):
-            return rounded(self, value, self._dtype, self.width, from_narrow=self._alone)
+            return rounded(self, value, self._dtype, self.width, from_narrow=True)
         bits = self.builder.lshr(self.builder.bitcast(value, self._words), self._number(16))
         return self.builder.trunc(bits, self._stored_vector)
 
@@ -135,11 +136,10 @@ def memory_intrinsic(
     dtype: str,
     *,
     moves: bool = False,
-    alone: bool = True,
 ) -> Any:
     """As `vector_intrinsic`, of arrays of any float; what generate writes reads and writes through its writer alone.
 
-    moves, alone: as of `NarrowWriter`.
+    moves: as of `NarrowWriter`.
     """
     if dtype in SIZES:
         return vector_intrinsic(name, argument_count, generate, doc, dtype)
@@ -149,7 +149,7 @@ def memory_intrinsic(
 
         def code(context, builder, signature, values):
             given = (builder.extract_value(values[0], i) for i in range(argument_count))
-            generate(NarrowWriter(builder, dtype, moves=moves, alone=alone), *given)
+            generate(NarrowWriter(builder, dtype, moves=moves), *given)
             return context.get_dummy_value()
 
         return signature, code
