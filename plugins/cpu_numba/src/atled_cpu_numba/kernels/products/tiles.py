@@ -154,7 +154,7 @@ def make_near_tile(
             if not is_full:
                 values = [w.splat(w.load_one(place)) for place in places]
                 return [w.multiply_add(values[i // vectors], b_vectors[i % vectors], sums[i]) for i in range(len(sums))]
-            added: list[Any] = []
+            added = []
             for r, place in enumerate(places):
                 w.keep_order()
                 value = w.splat(w.load_one(place))

@@ -46,7 +46,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.products.tiles import make_near_tile, make_row_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    element, vector, panel = SIZES[dtype], lanes_of(dtype).vector, {"panel_vectors": _VECTORS}
+    element, vector = SIZES[dtype], lanes_of(dtype).vector
     columns, asked = _VECTORS * vector, _ASKED_LINES * _LINE_BYTES // element
     copying = make_row_tile(WIDE_ROWS, _VECTORS, dtype, copies=True)
     plain = make_row_tile(WIDE_ROWS, _VECTORS, dtype)
@@ -55,9 +55,11 @@ def _build(dtype: str) -> Callable[..., int]:
     asking_next = make_near_tile(WIDE_ROWS, _VECTORS, dtype, terms=_TERMS, asked_lines=_ASKED_LINES)
     near_by_columns = make_near_tile(WIDE_ROWS, _VECTORS, dtype, by_columns=True)
     slender = (_TWO_HEIGHT, 2), (_ONE_HEIGHT, 1)  # for the last columns
-    copying_two, copying_one = (make_row_tile(height, v, dtype, copies=True, **panel) for height, v in slender)
-    plain_two, plain_one = (make_row_tile(height, v, dtype) for height, v in slender)
-    near_two, near_one = (make_near_tile(height, v, dtype, **panel) for height, v in slender)
+    copying_two, copying_one = (
+        make_row_tile(height, vectors, dtype, copies=True, panel_vectors=_VECTORS) for height, vectors in slender
+    )
+    plain_two, plain_one = (make_row_tile(height, vectors, dtype) for height, vectors in slender)
+    near_two, near_one = (make_near_tile(height, vectors, dtype, panel_vectors=_VECTORS) for height, vectors in slender)
 
     @kernel
     def multiply_wide(block, part, parts):
