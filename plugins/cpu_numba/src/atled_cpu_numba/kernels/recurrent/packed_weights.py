@@ -11,7 +11,7 @@ from collections.abc import Callable
 from atled.plugin import Pack as PackOf
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
-from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -28,6 +28,7 @@ class PackWeight:
     separate: int  # of them: the last ones, whose product with h is not added to that with x
     depth: int  # of x
     size: int  # units
+    columns: int  # of a panel
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -53,14 +54,14 @@ def _build(dtype: str) -> Callable[..., int]:
             w[PackWeight.depth],
             w[PackWeight.size],
         )
-        row, joined = depth + size, maps - separate
-        packed_h = packed_x + element * padded(maps * size) * depth
-        packed_new = packed_h + element * padded(joined * size) * size
-        pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
-        pack_weight(pack, inner, weight + element * depth, row, 1, joined * size, size, packed_h)
+        row, joined, columns = depth + size, maps - separate, w[PackWeight.columns]
+        packed_h = packed_x + element * padded(maps * size, columns) * depth
+        packed_new = packed_h + element * padded(joined * size, columns) * size
+        pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x, columns)
+        pack_weight(pack, inner, weight + element * depth, row, 1, joined * size, size, packed_h, columns)
         if separate > 0:
             start = weight + element * (joined * size * row + depth)
-            pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new)
+            pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new, columns)
         return 0
 
     return pack_recurrent
@@ -69,17 +70,18 @@ def _build(dtype: str) -> Callable[..., int]:
 PACK_WEIGHT = kernels_by_dtype("pack_recurrent", _build)
 
 
-def packed_bytes(maps: int, separate: int, depth: int, size: int, dtype: str) -> int:
-    """Bytes of the panels, those behind the last one included."""
-    columns = lanes_of(dtype).columns
+def packed_bytes(maps: int, separate: int, depth: int, size: int, columns: int, dtype: str) -> int:
+    """Bytes of the panels of so many columns, those behind the last one included."""
     floats = round_up(maps * size, columns) * depth + round_up((maps - separate) * size, columns) * size
     floats += round_up(separate * size, columns) * size if separate else 0
     return SIZES[dtype] * (floats + PACK_SLACK)
 
 
-def weight_packed(word: int, operand: int, dtype: str, *, maps: int, separate: int, depth: int, size: int) -> PackOf:
+def weight_packed(
+    word: int, operand: int, dtype: str, *, maps: int, separate: int, depth: int, size: int, columns: int
+) -> PackOf:
     """The weight, input number `operand` of a recurrent layer, for a word of its block."""
-    sizes = {"maps": maps, "separate": separate, "depth": depth, "size": size}
+    sizes = {"maps": maps, "separate": separate, "depth": depth, "size": size, "columns": columns}
     words = filled(PackWeight, pack=PACK[dtype].address(), **sizes)
     native = native_of(PACK_WEIGHT[dtype], words, (PackWeight.weight, PackWeight.target, PackWeight.workspace))
     form = "recurrent", *sizes.values(), dtype

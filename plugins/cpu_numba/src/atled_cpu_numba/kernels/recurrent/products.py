@@ -13,7 +13,7 @@ from atled_cpu_numba.codegen import call3, words
 from atled_cpu_numba.kernels.products.panels import Pack
 from atled_cpu_numba.kernels.products.row_products import ROWS_AHEAD, Rows
 from atled_cpu_numba.kernels.recurrent.sequences import K_STEP, ROW_STEP
-from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.options import Real, piece
 
 
@@ -31,38 +31,37 @@ class Pieces(NamedTuple):
 
 def pieces_of(dtype: str) -> Pieces:
     """Those of "float32" or "float64"."""
-    columns, element, floats = lanes_of(dtype).columns, SIZES[dtype], Real(dtype).pointer
-    ahead = ROWS_AHEAD * columns
+    element, floats = SIZES[dtype], Real(dtype).pointer
 
     @piece
-    def padded(n):
-        """`n` columns rounded up to whole panels."""
+    def padded(n, columns):
+        """`n` rounded up to whole panels of so many columns."""
         return (n + columns - 1) // columns * columns
 
     @piece
-    def pack_columns(pack, inner, source, row, column, first, count, n, k, target):
+    def pack_columns(pack, inner, source, row, column, first, count, n, k, target, columns):
         """Of k x n elements, (i, j) of them at source[j * row + i * column], pack `count` columns from `first` on.
 
-        first: a multiple of the columns of a panel.
+        columns: of a panel.  first: a multiple of them.
         """
         q = words(inner)
         for k_part in range((k + K_STEP - 1) // K_STEP):
             k0 = k_part * K_STEP
             at, kc = source + element * (first * row + k0 * column), min(K_STEP, k - k0)
             q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows], q[Pack.k] = at, row, column, count, kc
-            q[Pack.target], q[Pack.width] = target + element * (padded(n) * k0 + first * kc), columns
+            q[Pack.target], q[Pack.width] = target + element * (padded(n, columns) * k0 + first * kc), columns
             call3(pack, inner, 0, 1)
 
     @piece
-    def pack_weight(pack, inner, source, row, column, n, k, target):
+    def pack_weight(pack, inner, source, row, column, n, k, target, columns):
         """Pack k x n elements, (i, j) of them at source[j * row + i * column]."""
-        pack_columns(pack, inner, source, row, column, 0, n, n, k, target)
+        pack_columns(pack, inner, source, row, column, 0, n, n, k, target, columns)
 
     @piece
     def product_of_columns(
-        multiply, inner, a, a_row, m, k, first, count, n, b, c, c_row, s, s_row, s_column, is_back
+        multiply, inner, a, a_row, m, k, first, count, n, b, c, c_row, s, s_row, s_column, is_back, columns
     ):  # fmt: skip
-        """C = A B + S, m x count elements: A in rows, S as for the piece MULTIPLY_ROWS.
+        """C = A B + S, m x count elements: A in rows, S as for `multiply`, whose panels have so many columns.
 
         B: `count` columns from `first` on of the n that `pack_weight` leaves; first: as of `pack_columns`.
         is_back: by MULTIPLY_FEW, begin with the last panels of B.
@@ -82,9 +81,10 @@ def pieces_of(dtype: str) -> Pieces:
                     a + element * (i * a_row + k0),
                     a_row,
                 )
-                b_at = b + element * (padded(n) * k0 + first * kc)
+                b_at = b + element * (padded(n, columns) * k0 + first * kc)
                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_at, columns, columns * kc
-                q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, ahead, 1
+                q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.a_column] = c_at, c_row, 0, 1
+                q[Rows.ahead] = ROWS_AHEAD * columns
                 q[Rows.is_back] = is_back
                 if k0 > 0:
                     q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, c_row, 1
@@ -93,9 +93,9 @@ def pieces_of(dtype: str) -> Pieces:
                 call3(multiply, inner, 0, 1)
 
     @piece
-    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column, is_back):
+    def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column, is_back, columns):
         """C = A B + S, m x n elements: all columns."""
-        product_of_columns(multiply, inner, a, a_row, m, k, 0, n, n, b, c, c_row, s, s_row, s_column, is_back)
+        product_of_columns(multiply, inner, a, a_row, m, k, 0, n, n, b, c, c_row, s, s_row, s_column, is_back, columns)
 
     @piece
     def copy_row(source, target, count):

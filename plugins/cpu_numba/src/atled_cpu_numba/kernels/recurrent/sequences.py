@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 
 from atled.plugin import Call, NamedTuple, Pack, Prepared
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, ZERO_PANELS
 from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS
+from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_ROWS, are_wide, wide_columns
 from atled_cpu_numba.kernels.recurrent import units
 from atled_cpu_numba.kernels.recurrent.packed_weights import packed_bytes, weight_packed
 from atled_cpu_numba.kernels.recurrent.units import Forward
@@ -41,7 +42,8 @@ class Backward:
     """What the kernels of the gradients read."""
 
     pack: int  # address of PACK
-    multiply_step: int  # address of MULTIPLY_ROWS or, for few sequences, of MULTIPLY_FEW
+    multiply_step: int  # address of MULTIPLY_ROWS or MULTIPLY_WIDE or, for few sequences, of MULTIPLY_FEW
+    columns: int  # of a panel of the weight
     steps: int
     batch: int
     depth: int  # of x
@@ -75,7 +77,7 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
     cell = cell_of(name, dtype)
     maps, saved, separate, forward = cell.maps, cell.saved, cell.separate, cell.forward
     width = max(1, saved)
-    zero_count = lanes_of(dtype).columns
+    zero_count = ZERO_PANELS * lanes_of(dtype).columns
 
     @kernel
     def sequence(block, part, parts):
@@ -84,24 +86,25 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
         multiply_step = w[Forward.multiply_step]
         depth, size, reverse = w[Forward.depth], w[Forward.size], w[Forward.reverse]
         weight, bias, y, cells = w[Forward.weight], w[Forward.bias], w[Forward.y], w[Forward.cells]
+        columns = w[Forward.columns]
         gates = w[Forward.gates] if saved else y  # nothing but its output is kept of a cell that has no gates
         first, after = batch * part // parts, batch * (part + 1) // parts
         inner = w[Forward.workspace] + part * w[Forward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
         packed_x = zeros + element * zero_count if w[Forward.packed] == 0 else w[Forward.packed]
-        packed_h = packed_x + element * padded(maps * size) * depth
-        packed_new = packed_h + element * padded((maps - separate) * size) * size
+        packed_h = packed_x + element * padded(maps * size, columns) * depth
+        packed_new = packed_h + element * padded((maps - separate) * size, columns) * size
         zero = floats(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
         row = depth + size
         joined = maps - separate
         if w[Forward.packed] == 0:
-            pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x)
-            pack_weight(pack, inner, weight + element * depth, row, 1, joined * size, size, packed_h)
+            pack_weight(pack, inner, weight, row, 1, maps * size, depth, packed_x, columns)
+            pack_weight(pack, inner, weight + element * depth, row, 1, joined * size, size, packed_h, columns)
             if separate > 0:
                 start = weight + element * (joined * size * row + depth)
-                pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new)
+                pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new, columns)
         s, s_column = (bias, 1) if bias != 0 else (zeros, 0)
         # All rows of x follow each other if the share has all sequences, else those of one step do.
         groups = 1 if after - first == batch else steps
@@ -110,7 +113,7 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
             at = group * batch + first
             product(
                 multiply, inner, w[Forward.x] + element * at * depth, depth, rows, depth, maps * size, packed_x,
-                gates + element * at * width * size, width * size, s, 0, s_column, 0,
+                gates + element * at * width * size, width * size, s, 0, s_column, 0, columns,
             )  # fmt: skip
         rows = after - first
         before_h, before_c = w[Forward.h] + element * first * size, w[Forward.c] + element * first * size
@@ -120,13 +123,13 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
             maps_at = gates + element * at * width * size
             product(
                 multiply_step, inner, before_h, size, rows, size, joined * size, packed_h,
-                maps_at, width * size, maps_at, width * size, 1, number & 1,
+                maps_at, width * size, maps_at, width * size, 1, number & 1, columns,
             )  # fmt: skip
             if separate > 0:
                 product(
                     multiply_step, inner, before_h, size, rows, size, separate * size, packed_new,
                     maps_at + element * maps * size, width * size, s + element * maps * size * s_column, 0, s_column,
-                    number & 1,
+                    number & 1, columns,
                 )  # fmt: skip
             y_at, cells_at = y + element * at * size, cells + element * at * size
             for r in range(rows):
@@ -160,13 +163,13 @@ def _build_backward(dtype: str, name: str) -> Callable[..., int]:
     cell = cell_of(name, dtype)
     maps, saved, separate, carries, backward = cell.maps, cell.saved, cell.separate, cell.carries, cell.backward
     width = max(1, saved)
-    zero_count = lanes_of(dtype).columns
+    zero_count = ZERO_PANELS * lanes_of(dtype).columns
 
     @kernel
     def sequence_grad(block, part, parts):
         w = words(block)
         pack, multiply, steps = w[Backward.pack], w[Backward.multiply_step], w[Backward.steps]
-        batch = w[Backward.batch]
+        batch, columns = w[Backward.batch], w[Backward.columns]
         depth, size, reverse = w[Backward.depth], w[Backward.size], w[Backward.reverse]
         gates, cells, gy = w[Backward.gates], w[Backward.cells], w[Backward.gy]
         gh, gc, y = w[Backward.gh], w[Backward.gc], w[Backward.y]
@@ -177,11 +180,13 @@ def _build_backward(dtype: str, name: str) -> Callable[..., int]:
         inner = w[Backward.workspace] + part * w[Backward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
         packed_w = zeros + element * zero_count
-        own = packed_w + element * padded(size) * maps * size + element * PACK_SLACK
+        own = packed_w + element * padded(size, columns) * maps * size + element * PACK_SLACK
         zero = floats(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
-        pack_weight(pack, inner, w[Backward.weight] + element * depth, 1, depth + size, size, maps * size, packed_w)
+        pack_weight(
+            pack, inner, w[Backward.weight] + element * depth, 1, depth + size, size, maps * size, packed_w, columns
+        )
         # The outputs gh and gc hold what goes from step to step.
         gh, gc = gh + element * first * size, gc + element * first * size
         copy_row(w[Backward.gh_n] + element * first * size if w[Backward.gh_n] != 0 else 0, gh, rows * size)
@@ -213,7 +218,7 @@ def _build_backward(dtype: str, name: str) -> Callable[..., int]:
             s, s_row, s_column = (gh, size, 1) if carries else (zeros, 0, 0)
             product(
                 multiply, inner, of_h + element * at * maps * size, maps * size, rows, maps * size, size,
-                packed_w, gh, size, s, s_row, s_column, number & 1,
+                packed_w, gh, size, s, s_row, s_column, number & 1, columns,
             )  # fmt: skip
         return 0
 
@@ -299,13 +304,12 @@ def prepare(call: Call) -> Prepared:
     size = weight.shape[1]
     depth = weight.shape[2] - size
     dtype = sequence.dtype.name
-    columns, element = lanes_of(dtype).columns, SIZES[dtype]
+    lanes, element = lanes_of(dtype), SIZES[dtype]
     inner = depth + size if forward else family.maps * size
     n = family.maps * size if forward else size
     words = filled(
         family.block,
         pack=PACK[dtype].address(),
-        multiply_step=(MULTIPLY_FEW if batch <= FEW_ROWS else MULTIPLY_ROWS)[dtype].address(),
         steps=steps,
         batch=batch,
         depth=depth,
@@ -314,20 +318,28 @@ def prepare(call: Call) -> Prepared:
     )
     given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
     arguments = words_of(family.block, *given, *family.outputs, "workspace")
-    piece_bytes = in_lines(8 * BLOCK_WORDS + element * columns)
-    note = f"packed once, {lanes_of(dtype).rows}x{columns} tiles"
+    piece_bytes = in_lines(8 * BLOCK_WORDS + element * ZERO_PANELS * lanes.columns)
     work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
     parts = share_count(work_us, max(1, batch // _SHARE_ROWS))
+    shares = 1
+    if forward and parts == 1 and work_us >= 2 * SHARE_US:
+        shares = units.shares(steps, batch, size, family.maps, dtype)
+    # Shares of units are whole panels of `Lanes.columns`.
+    is_wide = shares == 1 and batch > FEW_ROWS and are_wide(batch, n, lanes)
+    columns = wide_columns(lanes) if is_wide else lanes.columns
+    multiply = (MULTIPLY_WIDE if is_wide else MULTIPLY_ROWS)[dtype].address()
+    words[family.block.multiply_step] = MULTIPLY_FEW[dtype].address() if batch <= FEW_ROWS else multiply
+    words[family.block.columns] = columns
+    note = f"packed once, {WIDE_ROWS if is_wide else lanes.rows}x{columns} tiles"
     packs = []
     if forward:
-        words[Forward.multiply] = MULTIPLY_ROWS[dtype].address()
-        sizes = {"maps": family.maps, "separate": family.separate, "depth": depth, "size": size}
+        words[Forward.multiply] = multiply
+        sizes = {"maps": family.maps, "separate": family.separate, "depth": depth, "size": size, "columns": columns}
         operand = family.inputs.index("weight")
 
         def packed(word: int) -> Pack:
             return weight_packed(word, operand, dtype, **sizes)
 
-        shares = units.shares(steps, batch, size, family.maps, dtype) if parts == 1 and work_us >= 2 * SHARE_US else 1
         if shares > 1:
             panels = packed_bytes(**sizes, dtype=dtype)
             kernel, note = family.by_units[dtype], f"{note}, steps shared by units"

@@ -32,7 +32,7 @@ class Forward:
     """What the forward kernels read."""
 
     pack: int  # address of PACK
-    multiply: int  # address of MULTIPLY_ROWS
+    multiply: int  # address of MULTIPLY_ROWS or MULTIPLY_WIDE
     multiply_step: int  # address of the same or, for few sequences, of MULTIPLY_FEW
     steps: int
     batch: int
@@ -52,6 +52,7 @@ class Forward:
     workspace: int
     share_bytes: int  # of the workspace, per share
     packed: int  # address of the weight as PACK_WEIGHT leaves it, or 0
+    columns: int  # of its panels
     panels_start: int  # in shares of units, bytes of the workspace before the weight where it is packed by the shares
     number: int  # in shares of units, of the step, which the loop sets
 
@@ -88,8 +89,8 @@ def build(dtype: str, name: str) -> Callable[..., int]:
         packed_x = w[Forward.packed]
         if packed_x == 0:
             packed_x = w[Forward.workspace] + w[Forward.panels_start]
-        packed_h = packed_x + element * padded(maps * size) * depth
-        packed_new = packed_h + element * padded(joined * size) * size
+        packed_h = packed_x + element * padded(maps * size, columns) * depth
+        packed_new = packed_h + element * padded(joined * size, columns) * size
         row = depth + size
         for i in range(columns):
             zero[i] = 0.0
@@ -99,16 +100,18 @@ def build(dtype: str, name: str) -> Callable[..., int]:
                 at = number_of_map * size + first
                 if w[Forward.packed] == 0:
                     of_h = weight + element * depth
-                    pack_columns(pack, inner, weight, row, 1, at, count, maps * size, depth, packed_x)
+                    pack_columns(pack, inner, weight, row, 1, at, count, maps * size, depth, packed_x, columns)
                     if number_of_map < joined:
-                        pack_columns(pack, inner, of_h, row, 1, at, count, joined * size, size, packed_h)
+                        pack_columns(pack, inner, of_h, row, 1, at, count, joined * size, size, packed_h, columns)
                     else:
                         of_h += element * joined * size * row
                         at_new = at - joined * size
-                        pack_columns(pack, inner, of_h, row, 1, at_new, count, separate * size, size, packed_new)
+                        n_new = separate * size
+                        pack_columns(pack, inner, of_h, row, 1, at_new, count, n_new, size, packed_new, columns)
                 product(
                     multiply, inner, w[Forward.x], depth, steps * batch, depth, at, count, maps * size, packed_x,
                     gates + element * at, width * size, bias + element * at if bias != 0 else zeros, 0, s_column, 0,
+                    columns,
                 )  # fmt: skip
         last = number == steps - 1
         t = steps - 1 - number if w[Forward.reverse] != 0 else number
@@ -127,7 +130,7 @@ def build(dtype: str, name: str) -> Callable[..., int]:
                 s, s_row, step = bias + element * (at + separate * size) if bias != 0 else zeros, 0, s_column
             product(
                 w[Forward.multiply_step], inner, before_h, size, batch, size, from_column, count, n, packed,
-                target, width * size, s, s_row, step, number & 1,
+                target, width * size, s, s_row, step, number & 1, columns,
             )  # fmt: skip
         y_at, cells_at = y + element * (t * batch * size + first), cells + element * (t * batch * size + first)
         for r in range(batch):
