@@ -19,6 +19,7 @@ from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS,
 from atled_cpu_numba.kernels.products.matmul_plan import is_avx2, padded_row, round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
+from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_ROWS, are_wide, wide_columns
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
@@ -49,7 +50,8 @@ _LEAST_TRANSPOSED_POSITIONS = 128
 class Block:
     """What the kernel reads; strides in elements."""
 
-    multiply_rows: int  # address of MULTIPLY_ROWS
+    multiply: int  # address of MULTIPLY_ROWS or MULTIPLY_WIDE
+    columns: int  # of a panel of positions
     in_place: int  # positions multiplied in place
     x: int  # address of x or gy
     weight: int
@@ -114,9 +116,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     element = SIZES[dtype]
     copy_rows = make_copy_rows(dtype)
-    columns = lanes_of(dtype).columns
-    fill_starts = make_fill_starts(columns, dtype)
-    block_bytes = 8 * BLOCK_WORDS
+    fill_starts, block_bytes = make_fill_starts(dtype), 8 * BLOCK_WORDS
 
     @piece
     def collect(w, copying, block, x, taken, collected_at, pitch):
@@ -146,20 +146,20 @@ def _build(dtype: str) -> Callable[..., int]:
     @piece
     def multiply(w, inner, x, x_row, positions, following, y, y_row):
         """y = weight x + starts; `following`: from the last panel of x to the one that is multiplied next."""
-        q = words(inner)
+        q, columns = words(inner), w[Block.columns]
         panels = (positions + columns - 1) // columns
         for panel in range(panels):
             at = panel * columns
             n, b, c = min(columns, positions - at), x + element * at, y + element * at
             q[Rows.n], q[Rows.b], q[Rows.b_step], q[Rows.c], q[Rows.c_row] = n, b, x_row, c, y_row
             q[Rows.ahead] = columns if panel + 1 < panels else following
-            call3(w[Block.multiply_rows], inner, 0, 1)
+            call3(w[Block.multiply], inner, 0, 1)
 
     @kernel
     def pointwise(block, part, parts):
         w = words(block)
         images, groups, channels, maps = w[Block.images], w[Block.groups], w[Block.channels], w[Block.maps]
-        positions = w[Block.positions]
+        positions, columns = w[Block.positions], w[Block.columns]
         in_place, at_once, rows_at_once = w[Block.in_place], w[Block.at_once], w[Block.rows_at_once]
         pieces, runs, run_length = w[Block.pieces], w[Block.runs], w[Block.run_length]
         all_runs = images * runs
@@ -188,7 +188,7 @@ def _build(dtype: str) -> Callable[..., int]:
             unit += after - first_run
             # The same for all panels.
             bias = w[Block.bias]
-            fill_starts((bias + element * (group * maps + first) if bias != 0 else 0, starts_at, rows))
+            fill_starts((bias + element * (group * maps + first) if bias != 0 else 0, starts_at, rows, columns))
             weights = w[Block.weight] + element * (group * w[Block.group_weights] + first * w[Block.weight_map])
             weight_map, weight_channel = w[Block.weight_map], w[Block.weight_channel]
             if w[Block.pack] != 0:
@@ -241,34 +241,36 @@ POINTWISE = kernels_by_dtype("pointwise", _build)
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
     p, lanes, element = problem, lanes_of(problem.dtype), SIZES[problem.dtype]
-    strided = p.stride != (1, 1)
+    strided, is_wide = p.stride != (1, 1), are_wide(p.maps, p.positions, lanes)
+    tile_rows, columns = (WIDE_ROWS, wide_columns(lanes)) if is_wide else (lanes.rows, lanes.columns)
     work_us = 2.0 * p.images * p.groups * p.channels * p.maps * p.positions / _FLOPS_PER_US
-    tiles = -(-p.maps // lanes.rows)
-    runs = 1 if strided else -(-p.positions // (_RUN_PANELS * lanes.columns))
+    tiles = -(-p.maps // tile_rows)
+    runs = 1 if strided else -(-p.positions // (_RUN_PANELS * columns))
     parts = share_count(work_us, p.groups * p.images * max(runs, -(-tiles // 4)))
-    rows = min(_MOST_MAPS, max(4 * lanes.rows, _WEIGHT_BYTES // (element * p.channels)))
+    rows = min(_MOST_MAPS, max(4 * tile_rows, _WEIGHT_BYTES // (element * p.channels)))
     pieces = -(-p.maps // rows)
     wanted = -(-parts // (p.groups * p.images))
     if pieces < wanted and wanted <= -(-tiles // 4):
         pieces = wanted
-    rows = -(-tiles // pieces) * lanes.rows
+    rows = -(-tiles // pieces) * tile_rows
     pieces = -(-p.maps // rows)
     per_share = -(-p.images * p.groups * pieces // parts)
-    in_place, at_once = _collected(p, rows, min(p.images, per_share))
+    in_place, at_once = _collected(p, rows, min(p.images, per_share), columns)
     # Positions that are collected are those of whole images.
     runs = 1 if at_once else min(runs, -(-parts // (p.groups * p.images * pieces)))
-    run_length = round_up(-(-in_place // runs), lanes.columns)
+    run_length = round_up(-(-in_place // runs), columns)
     runs = max(1, -(-in_place // run_length))
     parts = min(parts, p.groups * p.images * pieces * runs)
     pitch = at_once * (p.positions - in_place)
     weight_pitch = padded_row(p.channels, p.dtype)
-    transposed = round_up(rows * weight_pitch + PACK_SLACK, lanes.columns) if _is_transposed(p) else 0
-    floats = (rows + p.channels) * (lanes.columns + pitch) + transposed
+    transposed = round_up(rows * weight_pitch + PACK_SLACK, columns) if _is_transposed(p) else 0
+    floats = (rows + p.channels) * (columns + pitch) + transposed
     share_bytes = in_lines(16 * BLOCK_WORDS + element * floats)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,
-        multiply_rows=MULTIPLY_ROWS[p.dtype].address(),
+        multiply=(MULTIPLY_WIDE if is_wide else MULTIPLY_ROWS)[p.dtype].address(),
+        columns=columns,
         in_place=in_place,
         share_bytes=share_bytes,
         images=p.images,
@@ -312,9 +314,8 @@ def _is_transposed(p: Problem) -> bool:
     return p.weight[1] != 1 and is_avx2(p.dtype) and p.images * p.positions >= _LEAST_TRANSPOSED_POSITIONS
 
 
-def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:
+def _collected(p: Problem, rows: int, most: int, columns: int) -> tuple[int, int]:
     """How many positions are multiplied in place, and of how many images the rest is collected: 0 if there is none."""
-    columns = lanes_of(p.dtype).columns
     strided = p.stride != (1, 1)
     whole = 0 if strided else p.positions // columns * columns
     rest = p.positions - whole
@@ -325,7 +326,7 @@ def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:
     def cost(images: int) -> float:
         """Panels per image."""
         wide, left = divmod(images * rest, columns)
-        last = 0.0 if left == 0 else _SLIM_COST if left <= lanes_of(p.dtype).vector else 1.0
+        last = min(1.0, _SLIM_COST * -(-left // lanes_of(p.dtype).vector))
         return whole / columns + (wide + last) / images
 
     best = min(cost(images) for images in range(1, most + 1))

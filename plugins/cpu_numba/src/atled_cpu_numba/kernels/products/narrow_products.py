@@ -93,17 +93,17 @@ def _build(dtype: str) -> Callable[..., int]:
 
     columns = lanes_of("float32").columns
     widen_rows, narrow_rows = make_widen_rows(dtype, columns), make_narrow_rows(dtype, columns)
-    fill_rows = make_fill_starts(columns)
+    fill_rows = make_fill_starts()
 
     @piece
     def fill_starts(w, share, first, rows):
         """What the sums start from: a row for all rows, or a row of equal numbers for each."""
         starts, bias = share + w[Block.starts_at], share + w[Block.bias_at]
         if w[Block.bias] == 0:
-            fill_rows((0, starts, 1))
+            fill_rows((0, starts, 1, columns))
         elif w[Block.is_bias_of_rows] != 0:
             widen_rows((w[Block.bias] + 2 * first, 0, bias, 0, 1, rows))
-            fill_rows((bias, starts, rows))
+            fill_rows((bias, starts, rows, columns))
 
     @piece
     def move_panel(w, panel, k, at, place, row, image_step, writes):

@@ -7,22 +7,24 @@ from typing import Any
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
 
-def make_fill_starts(columns: int, dtype: str = "float32") -> Any:
-    """An intrinsic fill_starts((bias, starts, rows)): starts[i * columns + j] = bias[i], or 0 if the address bias is 0.
+def make_fill_starts(dtype: str = "float32") -> Any:
+    """An intrinsic fill_starts((bias, starts, rows, columns)): starts[i * columns + j] = bias[i].
 
-    columns: whole vectors. A loop over so few elements LLVM unrolls before it makes vectors of it: one store for each
+    0 if the address bias is 0.  columns: whole vectors. A loop over so few elements LLVM unrolls before it makes vectors of it: one store for each
     element, which took as long as a tenth of a product for 49 positions under AVX-512.
     """
 
-    def generate(w: Writer, bias: Any, starts: Any, rows: Any) -> None:
+    def generate(w: Writer, bias: Any, starts: Any, rows: Any, columns: Any) -> None:
         builder = w.builder
+        vectors = builder.sdiv(columns, w.number(w.width))
 
         def fill(value_of: Any) -> None:
             with w.counted(rows, [w.pointer(starts)]) as (i, (row,), following):
                 value = value_of(i)
-                for j in range(0, columns, w.width):
-                    w.store(value, w.at(row, j))
-                following.append(w.at(row, columns))
+                with w.counted(vectors, [row]) as (_, (place,), further):
+                    w.store(value, place)
+                    further.append(w.at(place, w.width))
+                following += further
 
         with builder.if_else(builder.icmp_signed("!=", bias, w.number(0))) as (there, absent):
             with there:
@@ -30,4 +32,4 @@ def make_fill_starts(columns: int, dtype: str = "float32") -> Any:
             with absent:
                 fill(lambda i: w.zeros)
 
-    return vector_intrinsic("fill_starts", 3, generate, "See make_fill_starts.", dtype)
+    return vector_intrinsic("fill_starts", 4, generate, "See make_fill_starts.", dtype)
