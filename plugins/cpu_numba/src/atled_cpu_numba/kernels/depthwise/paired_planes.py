@@ -27,7 +27,7 @@ def share_bytes(elements: int, results: int) -> int:
 
 
 def _build(stride: int) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, ints16, words
+    from atled_cpu_numba.codegen import call3, ints16, ints64, words
     from atled_cpu_numba.kernels.depthwise.plane_blocks import make_paired_filter
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
@@ -46,7 +46,7 @@ def _build(stride: int) -> Callable[..., int]:
         height, width, results, per_plane = w[Block.height], w[Block.width], w[Block.results], w[Block.per_plane]
         rows, columns = w[Block.rows], w[Block.columns]
         own = w[Block.workspace] + w[Block.share_bytes] * part
-        words(own)[0] = 0
+        ints64(own)[0] = 0
         units = w[Block.images] * results
         first, end = units * part // parts, units * (part + 1) // parts
         begin = first * rows * columns  # of what `after` is to see
