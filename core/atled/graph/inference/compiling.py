@@ -64,12 +64,16 @@ class Pattern:
 
     The plan reads outside arrays 0, 1, ...; it is made when it is first asked for.
 
-    descs: of the two.  values: the two in a graph of their own, which lowering changes; None where they stay apart.
+    compute: the two in a graph, None where they stay apart.  make: such a graph; lowering changes it.
+    descs: of the two.
     """
 
-    def __init__(self, graph: Graph, values: tuple[IRValue, IRValue] | None) -> None:
+    def __init__(self, compute: Pair, make: Callable[[], FixedGraph]) -> None:
+        self._compute, self._make = compute, make
+        graph = make()
+        values = compute(graph)
         self.descs = None if values is None else [ArrayDesc(value.shape, value.dtype) for value in values]
-        self._waiting = None if values is None else (graph, values)
+        self._looked_at = values and (graph, values)
         self._plan: Plan | None = None
         self._lock = lock_across_forks()
 
@@ -77,8 +81,11 @@ class Pattern:
         """The plan, whose targets are the two."""
         with self._lock:
             if self._plan is None:
-                assert self._waiting is not None, "asked only of what is computed, and once"
-                self._plan, self._waiting = lower(*self._waiting), None
+                if self._looked_at is None:  # lowering it failed
+                    graph = self._make()
+                    self._looked_at = graph, _pair(self._compute, graph)
+                (graph, values), self._looked_at = self._looked_at, None
+                self._plan = lower(graph.graph, values)
             return self._plan
 
 
@@ -165,9 +172,13 @@ def _found(compute: Callable[[FixedGraph], IRValue | None], graph: FixedGraph) -
 
 
 def _one_of(compute: Pair, position: int, graph: FixedGraph) -> IRValue:
+    return _pair(compute, graph)[position]
+
+
+def _pair(compute: Pair, graph: FixedGraph) -> tuple[IRValue, IRValue]:
     found = compute(graph)
     assert found is not None, "as when it was compiled"
-    return found[position]
+    return found
 
 
 class _Building:
@@ -260,8 +271,8 @@ class _Building:
         key = alike.key, tuple(renumbered[leaf] for leaf in alike.leaves)
         pattern = self._patterns.get(key)
         if pattern is None:
-            graph = FixedGraph(self._recorded, renumbered)
-            pattern = self._patterns[key] = Pattern(graph.graph, compute(graph))
+            make = partial(FixedGraph, self._recorded, renumbered)
+            pattern = self._patterns[key] = Pattern(compute, make)
         return pattern, read
 
     def _made(self, number: int, call: OneCall) -> Sequence[IRValue]:

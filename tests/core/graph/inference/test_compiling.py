@@ -62,6 +62,24 @@ def test_inputs_of_another_shape_have_the_plans_of_what_is_folded(lowered):
     assert len(lowered) == 3
 
 
+def test_what_is_folded_is_planned_anew_where_that_failed(monkeypatch):
+    x = nn.Variable((2, 4, 8, 8))
+    infer = nn.inference(y := block(x, parameter(4, 4, 3, 3), statistics(4)), [x])
+    _ = infer.plan
+
+    def fails_half_way(graph, values):
+        graph.op("Add2", values[1], values[1])
+        raise RuntimeError("no kernel")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(compiling, "lower", fails_half_way)
+        with pytest.raises(RuntimeError, match="no kernel"):
+            infer(np.ones(x.shape, np.float32))
+    x.d = 1
+    y.forward()
+    np.testing.assert_allclose(infer(np.ones(x.shape, np.float32)), y.d, rtol=1e-4, atol=1e-4)
+
+
 def test_two_parameters_that_are_one_array_are_no_two(lowered):
     x = nn.Variable((2, 4, 8, 8))
     beta, gamma, mean, variance = (parameter(1, 4, 1, 1, least=0.5) for _ in range(4))
