@@ -6,13 +6,13 @@ import atled.functions as F
 from drawn_calls import CASES, check
 
 LARGEST = {1: 90, 2: 30, 3: 10}  # sizes by the number of axes
-FUNCTIONS = {"max": F.max_pooling, "average": F.average_pooling}
+FUNCTIONS = {"max": F.max_pooling, "average": F.average_pooling, "sum": F.sum_pooling}
 
 
 def drawn(rng):
     """Name of the function, shape of x, and the geometry."""
     axes = int(rng.choice([1, 2, 2, 2, 3]))
-    name = str(rng.choice(["max", "average"]))
+    name = str(rng.choice(["max", "average", "sum"]))
     kernel = rng.choice([1, 2, 2, 3, 3, 4, 5, 7], size=axes)
     if rng.random() < 0.6:
         kernel[:] = kernel[0]
@@ -26,7 +26,10 @@ def drawn(rng):
     pad = np.zeros(axes, int) if rng.random() < 0.5 else rng.integers(0, kernel)
     if name == "max":  # which has no value for a window that sees padding only
         pad = np.minimum(pad, kernel // 2) * ignore_border
-    geometry = {"kernel": kernel, "stride": strides[rng.integers(3)], "pad": pad}
+    stride = strides[rng.integers(3)]
+    if rng.random() < 0.15:  # windows that tile the array
+        size, stride, pad = kernel * rng.integers(1, 5, size=axes), kernel, np.zeros(axes, int)
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad}
     geometry = {key: tuple(values.tolist()) for key, values in geometry.items()}
     geometry |= {"ignore_border": ignore_border, "channel_last": bool(rng.random() < 0.15)}
     if name == "average":

@@ -12,12 +12,13 @@ from functools import partial
 
 import numpy as np
 
-from atled.plugin import ArrayDesc, Call, Prepared
+from atled.plugin import ArrayDesc, Call, Prepared, op_spec
 from atled_cpu_numba.kernels.pooling import maxima, windows
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_ALONE, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
+from atled_cpu_numba.kernels.reduction import any_axes
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
@@ -37,6 +38,7 @@ from atled_cpu_numba.store import Kernel
 
 _ONE_ROW = Axis(1, 1, 1, 0, 1, 1)  # the height of a call with one axis
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
+_MOST_WINDOW = 3  # columns of windows for which there are kernels that read vectors of them
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -156,7 +158,7 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
             left = j * stride_w - pad_w
             factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            summed = -1, -1  # the rows of windows whose sum is there
+            summed = -1, -1  # the rows of windows that the row above is of
             for h in range(height):
                 # First the windows over this row are added up, then their sum goes to each column of the kernel.
                 first = max(0, (h + pad_h - kernel_h + stride_h) // stride_h)
@@ -167,13 +169,17 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
                     for j in range(width):
                         gx[j] = 0.0
                     continue
-                if summed != (first, after):
-                    summed = first, after
-                    for i in range(first, after):
-                        top = i * stride_h - pad_h
-                        factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
-                        gy = w[Block.small] + element * (plane * rows + i) * columns
-                        scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
+                if summed == (first, after):
+                    above = floats(gx_at - element * width)
+                    for j in range(width):
+                        gx[j] = above[j]
+                    continue
+                summed = first, after
+                for i in range(first, after):
+                    top = i * stride_h - pad_h
+                    factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                    gy = w[Block.small] + element * (plane * rows + i) * columns
+                    scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
                 done = 0
                 if pairs:
                     done = min(columns, width // 2)
@@ -240,7 +246,7 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     axes = _axes(call)
     is_planar = all(axis.is_passed_through for axis in axes[:-2])
     is_narrow = large.dtype == small.dtype and large.dtype.name in narrow_dtypes()
-    if not (is_planar and is_narrow and _are_tiles((_ONE_ROW, *axes)[-2:])):
+    if not (is_planar and is_narrow and _are_pairs((_ONE_ROW, *axes)[-2:])):
         return ()
     return tuple(n for n, desc in enumerate(descs) if desc is not None and desc.dtype == large.dtype)
 
@@ -254,6 +260,10 @@ def prepare(call: Call) -> Prepared:
     # What is passed through is more planes.
     if len(axes) > 2 and not all(axis.is_passed_through for axis in axes[:-2]):
         return slice_pooling.prepare(call, axes, _prepare_planar)
+    height, width = (_ONE_ROW, *axes)[-2:]
+    is_part = width.result > 1 or height.result > 1
+    if call.spec.name == "AveragePooling" and is_part and width.kernel > _MOST_WINDOW and _are_tiles((height, width)):
+        return any_axes.prepare(_means(_arrays(call)[0], height, width))
     return _prepare_planar(call)
 
 
@@ -327,9 +337,21 @@ def _special(name: str, dtype: str, height: Axis, width: Axis, alone: bool) -> t
     if dtype in REALS and all((axis.kernel, axis.result) == (axis.source, 1) for axis in axes) and name in PLANES:
         return PLANES[name][dtype], "whole planes"
     kernels = PAIRS_ALONE if alone else PAIRS.get(name)
-    return (kernels[dtype], "2x2 tiles") if kernels and _are_tiles(axes) else (None, "")
+    return (kernels[dtype], "2x2 tiles") if kernels and _are_pairs(axes) else (None, "")
+
+
+def _are_pairs(axes: Sequence[Axis]) -> bool:
+    """Whether windows of 2 x 2 take all of the planes once."""
+    return _are_tiles(axes) and all(axis.kernel == 2 for axis in axes)
 
 
 def _are_tiles(axes: Sequence[Axis]) -> bool:
-    """Whether windows of 2 x 2 take all of the planes once."""
-    return all((axis.pad, axis.kernel, axis.stride, axis.source) == (0, 2, 2, 2 * axis.result) for axis in axes)
+    """Whether windows take all of the planes once."""
+    return all((axis.pad, axis.stride, axis.source) == (0, axis.kernel, axis.kernel * axis.result) for axis in axes)
+
+
+def _means(large: ArrayDesc, height: Axis, width: Axis) -> Call:
+    """The averages of windows that tile the planes: means over two axes of four."""
+    x = ArrayDesc((large.size // max(1, height.kernel * width.source), height.kernel, width.result, width.kernel))
+    y = ArrayDesc((x.shape[0], width.result), large.dtype)
+    return Call(op_spec("Mean"), (x.astype(large.dtype),), (y,), {"axes": (1, 3), "keep_dims": False})
