@@ -69,6 +69,7 @@ def _recorded(
         if array is not None:
             inputs[-1].d = array
     leaves = [variable for variable in inputs if variable is not None and variable.need_grad]
+    api.nn.set_auto_forward(anew)  # not by a scope at each call, which takes longer than many a small one
 
     def made() -> Any:
         return getattr(api.F, name)(*inputs, **call.arguments)
@@ -82,8 +83,7 @@ def _recorded(
     def run() -> None:
         nonlocal outputs, y
         if anew:
-            with api.nn.auto_forward():
-                result = made()
+            result = made()
             if not leaves:
                 outputs = result if isinstance(result, (tuple, list)) else (result,)
                 return

@@ -10,8 +10,8 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 def make_fill_starts(dtype: str = "float32") -> Any:
     """An intrinsic fill_starts((bias, starts, rows, columns)): starts[i * columns + j] = bias[i].
 
-    0 if the address bias is 0.  columns: whole vectors. A loop over so few elements LLVM unrolls before it makes vectors
-    of it: one store for each element, which took as long as a tenth of a product for 49 positions under AVX-512.
+    0 if the address bias is 0.  columns: whole vectors. A loop over so few elements LLVM unrolls before it makes
+    vectors of it: a store for each element, which took a tenth of a product's time for 49 positions under AVX-512.
     """
 
     def generate(w: Writer, bias: Any, starts: Any, rows: Any, columns: Any) -> None:
