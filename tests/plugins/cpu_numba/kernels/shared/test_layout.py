@@ -24,3 +24,16 @@ def test_a_block_is_filled_by_name():
 def test_an_unknown_word_is_refused():
     with pytest.raises(AttributeError, match="faktor"):
         filled(Block, faktor=7)
+
+
+def test_words_of_what_a_block_is_derived_from_come_first():
+    class First:
+        x: int
+        y: int
+
+    @layout
+    class Block(First):
+        sizes: int = 2
+        z: int
+
+    assert (Block.x, Block.y, Block.sizes, Block.z, size_of(Block)) == (0, 1, 2, 4, 5)

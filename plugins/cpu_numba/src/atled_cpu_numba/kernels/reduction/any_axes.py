@@ -13,7 +13,7 @@ from collections.abc import Callable
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.reduction import long_sums
-from atled_cpu_numba.kernels.reduction.groups import Groups, columns_at_once, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Groups, Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of, ranges_of
@@ -41,15 +41,9 @@ _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than r
 
 
 @layout
-class Block:
-    """What both kernels read; the sizes are those of `groups.Groups`."""
+class Block(Reduction):
+    """What both kernels read. Along rows x may be narrow, y is of the dtype that is computed in."""
 
-    x: int  # address; along rows it may be narrow, y is of the dtype that is computed in
-    y: int  # address
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
     scale: int  # bits of a float64: 1 for Sum, 1 / count for Mean
     workspace: int  # of columns: address
     share_bytes: int  # of columns: bytes of the workspace per share

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
-from atled_cpu_numba.kernels.reduction.groups import columns_at_once, groups_of
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
@@ -30,15 +30,9 @@ _SMALL_BYTES = 1 << 15  # of what is reduced at once: below, several are compute
 
 
 @layout
-class Block:
-    """What all kernels read; the sizes are those of `groups.Groups`."""
+class Block(Reduction):
+    """What all kernels read."""
 
-    x: int  # address of x, or of gx
-    y: int  # address of y, or of gy
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
     index: int  # address of the places, int64
     unit_columns: int  # of columns: how many make a unit
     carried: int = size_of(Carried)  # of columns: an elementwise step that is computed before x is read

@@ -25,6 +25,17 @@ class Groups(NamedTuple):
     reduced_inner: int
 
 
+class Reduction:
+    """The first words of the blocks of reductions; the sizes are those of `Groups`."""
+
+    x: int  # address of x, or of gx
+    y: int  # address of y, or of gy
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+
+
 def accepts(call: Call) -> bool | str:
     """Whether a reduction's floats are float32 or float64 and its axes collapse into at most four groups."""
     # Places of extrema are no floats.

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.reduction.groups import Reduction, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
-from atled_cpu_numba.kernels.reduction.groups import groups_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -19,27 +19,24 @@ _COLUMNS = 256
 
 
 @layout
-class Block:
-    """What both kernels read; the sizes are those of `groups.Groups`."""
+class Block(Reduction):
+    """What both kernels read."""
 
-    x: int  # address
-    y: int  # address
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
     workspace: int  # address
     share_bytes: int  # of the workspace, per share
 
 
 def _build_rows(dtype: str) -> Callable[..., int]:
+    from numba import types
+
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import higher
+    from atled_cpu_numba.kernels.shared.scalars import choose, higher
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
     real, sum_up = Real(dtype), sum_of_exponentials(dtype)
     number, floats, size = real.kind, real.pointer, real.size
+    flag = types.int32 if dtype == "float32" else types.int64  # as wide as an element, for as many in a vector
 
     @kernel
     def log_sum_exp_rows(block, part, parts):
@@ -50,13 +47,13 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         for i in range(count * part // parts, count * (part + 1) // parts):
             outer = i // kept_inner
             at = w[Block.x] + size * (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
-            top, nans = number(-math.inf), 0
+            top, nans = number(-math.inf), flag(0)
             for r in range(reduced_outer):
                 x = floats(at + size * r * kept_inner * length)
                 for j in range(length):
                     top = higher(top, x[j])
-                    nans += x[j] != x[j]
-            if nans > 0:
+                    nans = choose(x[j] != x[j], flag(1), nans)
+            if nans != flag(0):
                 y[i] = number(math.nan)
             elif top == number(math.inf) or top == number(-math.inf):
                 y[i] = top  # of infinities there is no difference

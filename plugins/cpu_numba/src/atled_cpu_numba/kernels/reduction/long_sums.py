@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.reduction.groups import Groups
+from atled_cpu_numba.kernels.reduction.groups import Groups, Reduction
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.launch import ANY, float_bits, kernels_by_dtype, launch, most_shares, share_count
@@ -21,15 +21,9 @@ _MOST_ROWS = 64  # more of them are enough shares by themselves
 
 
 @layout
-class Block:
-    """What the kernel reads; the sizes are those of `groups.Groups`."""
+class Block(Reduction):
+    """What the kernel reads. x may be narrow, y is of the dtype that is computed in."""
 
-    x: int  # address; it may be narrow, y is of the dtype that is computed in
-    y: int  # address
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
     scale: int  # bits of a float64
     sums: int  # workspace: address of the sum of each stretch, as a float64
     done: int  # shares that are; 0 before and after each run

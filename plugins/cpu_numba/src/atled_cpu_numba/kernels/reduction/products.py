@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
-from atled_cpu_numba.kernels.reduction.groups import columns_at_once, groups_of
 from atled_cpu_numba.kernels.shared.launch import in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -18,15 +18,9 @@ _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shar
 
 
 @layout
-class Block:
-    """What both kernels read; the sizes are those of `groups.Groups`."""
+class Block(Reduction):
+    """What both kernels read."""
 
-    x: int  # address
-    y: int  # address
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
     workspace: int  # of columns: address of the products
     share_bytes: int  # of columns: of the workspace, per share
     unit_columns: int  # of columns: how many make a unit

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import collapses, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, collapses, groups_of
 from atled_cpu_numba.kernels.shared.launch import REALS, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
@@ -22,15 +22,9 @@ _COLUMNS = 1024
 
 
 @layout
-class Block:
-    """What both kernels read; the sizes are those of `groups.Groups`."""
+class Block(Reduction):
+    """What both kernels read."""
 
-    x: int  # address
-    y: int  # address
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
     wanted: int  # 1 for Any: an element that is not 0 settles it; 0 for All: one that is
 
 

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import collapse, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, collapse, groups_of
 from atled_cpu_numba.kernels.shared.launch import launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
@@ -17,15 +17,8 @@ _COLUMNS = 1024  # sums that stay in the nearest cache
 
 
 @layout
-class Block:
-    """What both kernels read; the sizes are those of `groups.Groups`."""
-
-    x: int  # address
-    y: int  # address
-    kept_outer: int
-    reduced_outer: int
-    kept_inner: int
-    reduced_inner: int
+class Block(Reduction):
+    """What both kernels read."""
 
 
 def accepts(call: Call) -> bool | str:

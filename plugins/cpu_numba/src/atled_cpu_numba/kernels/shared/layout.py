@@ -16,10 +16,11 @@ def layout(declared: type[T]) -> T:
             sizes: int = 3  # so many words, from this position on
             factor: int
 
-    `Block.factor` is then 4, in Python and in kernels (numba makes a constant of it). `size_of(Block)` is 5.
+    `Block.factor` is then 4, in Python and in kernels (numba makes a constant of it). `size_of(Block)` is 5. Words that
+    several blocks begin with are annotations of a class that these are derived from, which is no block itself.
     """
     positions, end = {}, 0
-    for name in declared.__annotations__:
+    for name in [name for each in declared.__mro__[-2::-1] for name in each.__annotations__]:  # object has none
         positions[name] = end
         end += getattr(declared, name, 1)
     # To numba it is a named tuple, the numbers in which are constants; to type checkers what declares the names.
