@@ -340,7 +340,7 @@ def test_images_of_few_maps_are_shared_by_positions(run, parts, images, position
 def test_runs_of_positions_have_formulas_computed_on_the_way(monkeypatch):
     monkeypatch.setattr(launching, "SHARE_US", 1e-9)
     monkeypatch.setattr(pool, "_chosen_count", 3)
-    x, w = nn.Variable((1, 136, 40, 41)), nn.Variable((20, 136, 1, 1))
+    x, w = nn.Variable((1, 40, 40, 41)), nn.Variable((20, 40, 1, 1))
     x.d, w.d = draw(0, *x.shape), draw(1, *w.shape)
     with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
         y = F.relu(F.convolution(x, w))
@@ -540,22 +540,3 @@ def test_maps_of_few_images_are_divided_among_shares_in_rows(run, parts, monkeyp
     assert note.startswith("direct, rows in vectors")
     assert run(convolution, "Convolution", inputs, [y], parts=parts, **geometry) == 0
     np.testing.assert_allclose(y, forward(x, weight, bias, pad, (1, 1), (1, 1), 1), atol=1e-4)
-
-
-@pytest.mark.skipif(not host_lanes().has_short_tiles, reason="elsewhere panels are copied")
-@pytest.mark.parametrize(
-    ("maps", "channels", "size", "copies"),
-    [
-        (16, 24, (112, 112), False),
-        (16, 48, (112, 112), True),  # planes begin at few places of a page
-        (16, 96, (56, 56), False),
-        (48, 96, (28, 28), True),  # many products for each position
-        (16, 160, (28, 28), True),
-    ],
-)
-def test_few_maps_read_an_image_that_stays_near_in_place(make_call, maps, channels, size, copies):
-    x, weight = np.zeros((1, channels, *size), "f"), np.zeros((maps, channels, 1, 1), "f")
-    call = make_call(
-        "Convolution", [x, weight, None], [np.zeros((1, maps, *size), "f")], **geometry_of((0, 0), (1, 1), (1, 1), 1)
-    )
-    assert convolution.prepare(call).note.startswith("1x1" if copies else "direct, rows in vectors, in place")

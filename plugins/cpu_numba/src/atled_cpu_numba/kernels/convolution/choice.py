@@ -23,7 +23,7 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
 from atled_cpu_numba.kernels.convolution.turned import forward_pad
 from atled_cpu_numba.kernels.shared.geometry import Result, gradient_windows, windows
-from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
+from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
 from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
 from atled_cpu_numba.kernels.winograd import forward as winograd
@@ -71,14 +71,10 @@ else:
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
 _FEW_EXPANDED_TERMS = 32  # the same where a convolution has as many maps or more, which formulas find in the caches
+_FEW_EXPANDED_TERMS_AVX2 = 24
 _FEW_STRIDED_TERMS = 128  # the same where all positions are collected
 _FEW_STRIDED_TERMS_AVX2 = 32
 _FEW_ROWS = 12  # maps that two tiles compute
-# Reading one image in place took .66 to .98 of the time of copying panels of it up to these, and 1.0 to 1.37 beyond
-# (Zen 3): terms, and products for each position. With more lines of channels than the sets of a level-1 cache hold
-# where a plane and the next one begin, each tile reads them from farther away.
-_MOST_TERMS_IN_PLACE, _MOST_PRODUCTS_IN_PLACE = 128, 4096
-_PAGE_BYTES, _LINE_BYTES, _WAYS = 4096, 64, 8  # of a level-1 cache: the lines of a page, so many times at least
 _LEAST_STRIDED_VECTORS = 2  # in a row of windows with a stride; of shorter ones sorting columns takes longer
 # Channels, and maps, whose products take as long as transforming a tile and moving it. On Zen 3, tiles with .56 of the
 # products of direct sums took 1.1 to 1.29 of their time with 32 channels and maps, of eight images 1.16 with 64, .88 to
@@ -180,7 +176,7 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
     in_rows = rows.suits(lanes)
     if task.is_pointwise:
         # Of few maps, tiles of rows read the source once, too, and copy nothing.
-        is_low = short and in_rows and (task.maps <= _FEW_ROWS or _stays_near_in_place(task))
+        is_low = short and in_rows and task.maps <= _FEW_ROWS
         pays = task.channels > _few_terms(task) and not is_low
         yield Way("products", pays, lambda: pointwise.prepare(_products(task), problem.biases))
     if not task.forward and task.dilation == (1, 1):
@@ -377,15 +373,9 @@ def _few_terms(task: Task) -> int:
     """The most terms of a 1 x 1 convolution that is not computed as a product of matrices, where another way suits."""
     if task.stride != (1, 1):
         return _FEW_STRIDED_TERMS_AVX2 if host_lanes().has_short_tiles else _FEW_STRIDED_TERMS
-    return _FEW_EXPANDED_TERMS if task.forward and task.maps >= task.channels else _FEW_TERMS
-
-
-def _stays_near_in_place(task: Task) -> bool:
-    """Whether what a tile of a 1 x 1 convolution reads of an image is still near when the next tile of maps does."""
-    plane_bytes = SIZES[task.dtype] * math.prod(task.source)
-    starts = _PAGE_BYTES // max(_LINE_BYTES, math.gcd(plane_bytes, _PAGE_BYTES))
-    most = min(_MOST_TERMS_IN_PLACE, _WAYS * starts, _MOST_PRODUCTS_IN_PLACE // task.maps)
-    return task.forward and task.images == 1 and task.stride == (1, 1) and task.channels <= most
+    if not task.forward or task.maps < task.channels:
+        return _FEW_TERMS
+    return _FEW_EXPANDED_TERMS_AVX2 if host_lanes().has_short_tiles else _FEW_EXPANDED_TERMS
 
 
 def _products(task: Task) -> pointwise.Problem:
