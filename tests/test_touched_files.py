@@ -123,14 +123,14 @@ ADDITIONS_BY_ROW = {
     ),
     "an implementation": Addition(
         {
-            f"{CPU}/kernels/diagonal.py": new("diagonal.py"),
+            f"{CPU}/kernels/copies.py": new("copies.py"),
             f"{CPU}/computed_by.py": both(
-                before('    "kernels.embedding"', '    "kernels.diagonal": ("MatrixDiag",),'),
-                without('    "MatrixDiag":'),
+                before('    "kernels.embedding"', '    "kernels.copies": ("ClipGradByNorm",),'),
+                without('    "ClipGradByNorm":'),
             ),
         },
-        ("MatrixDiag", "matrix_diag", "`diagonal`"),
-        (("tests/plugins/cpu_numba/test_specs.py", "MatrixDiag"),),
+        ("ClipGradByNorm", "clip_grad_by_norm", "`copies`"),
+        (("tests/plugins/cpu_numba/test_specs.py", "ClipGradByNorm"),),
     ),
     "a layer that transforms its weight": Addition(
         {
@@ -286,7 +286,7 @@ def test_the_files_that_the_table_names_are_all(row: str, tmp_path: Path) -> Non
     if any("/kernels/" in path for path in addition.edits):
         # It takes most of a minute to write its text for all widths; that it would be written is what counts here.
         code = "import sys; sys.path.append('tools'); import kernel_texts; print(*kernel_texts.outdated())"
-        assert {"matrix_diag_float32", "matrix_diag_float64"} <= set(run(folder, "-c", code).split())
+        assert {"copy_elements_float32", "copy_elements_float64"} <= set(run(folder, "-c", code).split())
         assert {f"{CPU}/kernels.ir.xz", f"{CPU}/kernels.o.xz"} <= set(table()[row].generated)
 
 

@@ -51,7 +51,7 @@ def test_a_family_of_ops() -> None:
 
 
 def test_an_implementation() -> None:
-    computes("MatrixDiag", "matrix_diag", "kernel", 2, 3)
+    computes("ClipGradByNorm", "clip_grad_by_norm", "kernel", 2, 3)
 
 
 def training(x: nn.Variable, y: nn.Variable, solver: S.Solver) -> list[float]:

@@ -31,7 +31,8 @@ def test_every_function_is_measured_and_compared_where_nnabla_has_it():
 
 
 def test_every_function_is_compared_with_torch_or_says_why_not():
-    assert set(TORCH_CALLS) | set(WITHOUT_TORCH) == set(dir(F))
+    decided = set(TORCH_CALLS) | set(WITHOUT_TORCH)
+    assert set(SIGNATURES) <= decided <= set(dir(F)), "a function of NNabla's has a call of torch's, or a reason"
     assert not set(TORCH_CALLS) & set(WITHOUT_TORCH)
     rows = {row.name: row for row in benchmark.rows()}
     assert {name for name in dir(F) if "torch" in rows[name].libraries} == set(TORCH_CALLS)

@@ -16,7 +16,7 @@ from atled.arrays.spares import Spares, spares_of
 from atled.calling import apply as apply_module
 from atled.calling.cached_calls import forget_calls, in_force
 from atled.graph.record.value import RecordedCall
-from atled.op_spec import Row, define
+from atled.op_spec import Row, define, undefine
 from atled_contexts import reset_default_context
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -428,8 +428,15 @@ def test_the_defaults_of_the_process_are_seen_by_the_next_call():
     assert not failures, failures
 
 
-def test_a_function_is_given_what_computes_at_once_when_that_is_first_asked_for() -> None:
-    op = define(Row("OnceRecorded", "once_recorded", "x * 2", {"x": "2 * gy"}, doc="Twice."), replace=True)
+@pytest.fixture
+def own_op():
+    """A function that nobody has called."""
+    yield define(Row("OnceRecorded", "once_recorded", "x * 2", {"x": "2 * gy"}, doc="Twice."))
+    undefine("OnceRecorded")
+
+
+def test_a_function_is_given_what_computes_at_once_when_that_is_first_asked_for(own_op) -> None:
+    op = own_op
     recorded = op(nn.Variable((2, 3)))
     brief = op.__code__
     assert "_references" not in brief.co_names and inspect.getsource(op).startswith("def once_recorded(x, ")

@@ -27,10 +27,10 @@ def any_numbers(rng, *shape):
 
 
 def same(found, expected):
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # of signalling NaN, too
         expected = expected.astype(ml_dtypes.bfloat16)
-    is_nan = np.isnan(expected)
-    assert np.array_equal(np.isnan(found), is_nan)
+        is_nan = np.isnan(expected)
+        assert np.array_equal(np.isnan(found), is_nan)
     np.testing.assert_array_equal(found.view(np.uint16)[~is_nan], expected.view(np.uint16)[~is_nan])
 
 

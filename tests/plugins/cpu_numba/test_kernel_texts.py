@@ -180,7 +180,8 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     narrow = (*products, *pooling, *rows)
     for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):
         tiled = TILED if has_tiles and config == "bf16" else set()
-        filters = {f"depthwise_planes_{stride}_0_{dtype}" for stride in (1, 2) if config == "half"}
+        filters = {f"depthwise_planes_{stride}_0_{dtype}" for stride in (1, 2)}
+        filters |= {f"paired_planes_{stride}_bfloat16" for stride in (1, 2) if config == "bf16"}
         assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow} | tiled | filters
         assert names["float"] <= names[config]
     left_out = set() if has_tiles else TILED

@@ -79,6 +79,7 @@ def _build(stride: int) -> Callable[..., int]:
 
 
 KERNELS = {
-    stride: Kernel(f"paired_planes_{stride}", partial(_build, stride), parameters=(stride,)) for stride in (1, 2)
+    stride: Kernel(f"paired_planes_{stride}_bfloat16", partial(_build, stride), parameters=("bfloat16", stride))
+    for stride in (1, 2)
 }
 """By stride."""
