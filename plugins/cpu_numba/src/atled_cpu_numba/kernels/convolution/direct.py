@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
+from atled_cpu_numba.kernels.convolution.copied_planes import CopiedPlanes, copied_words, make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import phase_words
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task
 from atled_cpu_numba.kernels.convolution.result_words import (
@@ -46,34 +47,18 @@ _INNER_BYTES = 8 * BLOCK_WORDS
 
 
 @layout
-class Block:
-    """What the kernel reads; strides and lengths in elements. The phases follow, then the results."""
+class Block(CopiedPlanes):
+    """What the kernel reads; strides and lengths in elements. The phases of the source follow, then the results."""
 
-    copy_images: int  # address of COPY_IMAGES
-    x: int  # address of x or gy
     weight: int
     bias: int  # or 0
     y: int  # or gx
     workspace: int
     share_bytes: int  # of workspace
-    images: int
     chunk: int  # images at once
-    groups: int
-    channels: int  # of the source, per group
-    height: int
-    width: int
     maps: int  # of the result, per group
     weight_map: int  # strides of the weight; the kernel's places are contiguous
     weight_channel: int
-    plane_length: int
-    channel_length: int
-    front: int
-    image_pitch: int
-    row_pitch: int
-    stride_h: int
-    stride_w: int
-    phases: int  # of the source
-    phases_at: int  # word where they start
     results: int
     results_at: int  # word where they start
     plane: int  # elements of one of the result's
@@ -96,6 +81,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     element, floats = SIZES[dtype], Real(dtype).pointer
     copy_rows, copy_rows_plus = make_copy_rows(dtype), make_copy_rows_plus(dtype)
+    copy_planes = make_copy_planes(dtype)
     lanes = lanes_of(dtype)
     tile_rows, tile_columns = lanes.rows, lanes.columns
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
@@ -211,7 +197,7 @@ def _build(dtype: str) -> Callable[..., int]:
     def convolution(block, part, parts):
         w = words(block)
         images, chunk, groups = w[Block.images], w[Block.chunk], w[Block.groups]
-        channels, height, width, maps = w[Block.channels], w[Block.height], w[Block.width], w[Block.maps]
+        channels, maps = w[Block.channels], w[Block.maps]
         taps_in_all, pack = w[Block.taps], w[Block.pack]
         padded_maps = (maps + tile_rows - 1) // tile_rows * tile_rows
         # Workspace: block of a piece, table of offsets, packed weights, results of some positions, planes.
@@ -248,20 +234,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     call3(pack, inner, 0, 1)
                 else:
                     collect_weights(w, group, packed_at)
-            q[CopyImages.x] = w[Block.x] + element * (first_image * groups + group) * channels * height * width
-            image_step = groups * channels * height * width
-            q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, channels, image_step
-            q[CopyImages.height], q[CopyImages.width] = height, width
-            plane_length, channel_length, front = w[Block.plane_length], w[Block.channel_length], w[Block.front]
-            image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
-            q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
-            q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-            q[CopyImages.image_pitch], q[CopyImages.row_pitch] = image_pitch, row_pitch
-            stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
-            phase_table = block + 8 * w[Block.phases_at]
-            q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
-            q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
-            call3(w[Block.copy_images], inner, 0, 1)
+            copy_planes(block, inner, group, 0, channels, first_image, taken, planes_at)
             at, offset_table, weights = w[Block.results_at], offsets_at, packed_at
             for _ in range(w[Block.results]):
                 k = channels * w[at + ResultWords.taps]
@@ -378,7 +351,7 @@ def _words(
     phases = phase_words(planes)
     words = filled(
         Block,
-        copy_images=COPY_IMAGES[task.dtype].address(),
+        **copied_words(planes, plane_length, task.dtype),
         share_bytes=share_bytes,
         images=task.images,
         chunk=chunk,
@@ -389,14 +362,6 @@ def _words(
         maps=task.maps,
         weight_map=weight_map,
         weight_channel=weight_channel,
-        plane_length=plane_length,
-        channel_length=len(planes.phases) * plane_length,
-        front=planes.front,
-        image_pitch=planes.image_pitch,
-        row_pitch=planes.row_pitch,
-        stride_h=planes.stride[0],
-        stride_w=planes.stride[1],
-        phases=len(planes.phases),
         phases_at=size_of(Block),
         results=len(results),
         results_at=size_of(Block) + len(phases),

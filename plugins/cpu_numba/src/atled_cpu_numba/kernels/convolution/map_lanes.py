@@ -16,7 +16,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, SourcePhase
+from atled_cpu_numba.kernels.convolution.copied_planes import CopiedPlanes, copied_words, make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import phase_words
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import (
     FIRST_OFFSET,
@@ -46,23 +47,15 @@ _WEIGHTS_PER_US = 3e3  # packed
 _INNER_BYTES = 8 * BLOCK_WORDS
 
 
-@layout
-class Block:
-    """What the kernel reads; offsets in elements. The results follow, then the one phase of COPY_IMAGES."""
+class Windows(CopiedPlanes):
+    """The first words of the blocks of kernels for a `Problem`; copy_images: 0 if the source is read in place."""
 
-    copy_images: int  # address of COPY_IMAGES, or 0 if the source is read in place
     pack: int  # address of PACK, or 0 if the weights do not lie in the order of the sums
-    x: int  # address of x or gy
     weight: int
     bias: int  # or 0
     y: int  # or gx
     workspace: int
     share_bytes: int  # of workspace
-    images: int
-    groups: int
-    channels: int  # of the source, per group
-    height: int
-    width: int
     maps: int  # of the result, per group
     result_height: int
     result_width: int
@@ -70,9 +63,16 @@ class Block:
     weight_channel: int
     group_weights: int  # from group to group
     taps: int  # of all results
-    channel_length: int  # of the planes
-    front: int
-    row_pitch: int
+    after: int  # range kernel to run on what is written of the result, or 0
+    after_block: int
+    packed: int  # address of the packed weights of all groups, or 0
+    pieces: int  # of the maps of a group
+
+
+@layout
+class Block(Windows):
+    """What the kernel reads; offsets in elements. The results follow, then the one phase of COPY_IMAGES."""
+
     step_h: int  # from a result's position to the next one in the source
     step_w: int
     spread_h: int  # and in the result
@@ -80,11 +80,6 @@ class Block:
     results: int
     results_at: int  # word where they start
     positions: int  # of all results
-    phase_at: int  # word where the phase is
-    after: int  # range kernel to run on what is written of the result, or 0
-    after_block: int
-    packed: int  # address of the packed weights of all groups, or 0
-    pieces: int  # of the maps of a group
 
 
 class Problem(NamedTuple):
@@ -129,8 +124,11 @@ class Problem(NamedTuple):
 
     def common_words(self, weight_size: int) -> dict[str, int]:
         """Words that the blocks of all kernels for such problems have; weight_size: elements of the whole weight."""
+        copied = copied_words(self.planes, self.planes.plane_length(1, 0), self.dtype)
+        if self.in_place:
+            copied |= {"copy_images": 0, "channel_length": self.channel_length}
         return {
-            "copy_images": 0 if self.in_place else COPY_IMAGES[self.dtype].address(),
+            **copied,
             "pack": PACK[self.dtype].address() if self.in_order else 0,
             "images": self.images,
             "groups": self.groups,
@@ -144,9 +142,6 @@ class Problem(NamedTuple):
             "weight_channel": self.weight[1],
             "group_weights": weight_size // self.groups,
             "taps": self.taps,
-            "channel_length": self.channel_length,
-            "front": self.planes.front,
-            "row_pitch": self.planes.row_pitch,
         }
 
 
@@ -174,7 +169,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
     element, floats = SIZES[dtype], Real(dtype).pointer
-    interleave_rows = make_interleave_rows(dtype)
+    copy_planes, interleave_rows = make_copy_planes(dtype), make_interleave_rows(dtype)
     vector = lanes_of(dtype).vector
     tile_1, tile_2 = make_lane_tile(1, dtype), make_lane_tile(2, dtype)
 
@@ -298,18 +293,7 @@ def _build(dtype: str) -> Callable[..., int]:
             x = w[Block.x] + element * (image * groups + group) * channels * size
             if w[Block.copy_images] != 0 and whole != copied:
                 copied = whole
-                source_height, source_width = w[Block.height], w[Block.width]
-                q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
-                q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, source_height, source_width
-                plane_length, channel_length = w[Block.channel_length], w[Block.channel_length]
-                front, row_pitch = w[Block.front], w[Block.row_pitch]
-                q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
-                q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-                q[CopyImages.image_pitch], q[CopyImages.row_pitch] = 0, row_pitch
-                phase_table = block + 8 * w[Block.phase_at]
-                q[CopyImages.stride_h], q[CopyImages.stride_w] = 1, 1
-                q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
-                call3(w[Block.copy_images], inner, 0, 1)
+                copy_planes(block, inner, group, 0, channels, image, 1, planes_at)
             if w[Block.copy_images] != 0:
                 x = planes_at
             start = ((image * groups + group) * maps + first_map) * plane
@@ -406,10 +390,10 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         results=len(results),
         results_at=size_of(Block),
         positions=positions,
-        phase_at=size_of(Block) + len(tables),
+        phases_at=size_of(Block) + len(tables),
         pieces=pieces,
     )
-    words += [*tables, *filled(SourcePhase)]
+    words += [*tables, *phase_words(p.planes)]
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, maps in lanes, {'in place' if p.in_place else 'padded'}"
     return launch(

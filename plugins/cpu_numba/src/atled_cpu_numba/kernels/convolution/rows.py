@@ -17,8 +17,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, CopyImages, SourcePhase, phase_words
-from atled_cpu_numba.kernels.convolution.map_lanes import Problem
+from atled_cpu_numba.kernels.convolution.copied_planes import make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, SourcePhase, phase_words
+from atled_cpu_numba.kernels.convolution.map_lanes import Problem, Windows
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK_SLACK, Pack
@@ -48,43 +49,11 @@ _INNER_BYTES = 8 * BLOCK_WORDS
 
 
 @layout
-class Block:
+class Block(Windows):
     """What the kernel reads; offsets in elements. The taps follow, then the phases of the source."""
 
-    copy_images: int  # address of COPY_IMAGES, or 0 if the source is read in place
-    pack: int  # address of PACK, or 0 if the weights do not lie in the order of the sums
-    x: int  # address of x or gy
-    weight: int
-    bias: int  # or 0
-    y: int  # or gx
-    workspace: int
-    share_bytes: int  # of workspace
-    images: int
-    groups: int
-    channels: int  # of the source, per group
-    height: int
-    width: int
-    maps: int  # of the result, per group
-    result_height: int
-    result_width: int
-    weight_map: int  # strides of the weight; the kernel's places are contiguous
-    weight_channel: int
-    group_weights: int  # from group to group
-    taps: int
-    plane_length: int
-    channel_length: int  # of the planes of all phases
-    front: int
-    row_pitch: int
-    after: int  # range kernel to run on what is written of the result, or 0
-    after_block: int
-    at_once: int  # vectors of positions before it runs
+    at_once: int  # vectors of positions before `after` runs
     strip: int  # vectors of positions that all maps are computed of before the next ones
-    pieces: int  # of the maps of a group
-    packed: int  # address of the packed weights of all groups, or 0
-    stride_h: int
-    stride_w: int
-    phases: int  # of the source
-    phases_at: int  # word where they start
 
 
 _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap
@@ -120,7 +89,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.products.tiles import make_pair_tile
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    element, floats = SIZES[dtype], Real(dtype).pointer
+    element, floats, copy_planes = SIZES[dtype], Real(dtype).pointer, make_copy_planes(dtype)
     lanes = lanes_of(dtype)
     vector, tile_rows = lanes.vector, lanes.rows
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
@@ -234,18 +203,7 @@ def _build(dtype: str) -> Callable[..., int]:
             x = w[Block.x] + element * (image * groups + group) * channels * size
             if w[Block.copy_images] != 0 and whole != copied:
                 copied = whole
-                height, width = w[Block.height], w[Block.width]
-                q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
-                q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, height, width
-                plane_length, channel_length = w[Block.plane_length], w[Block.channel_length]
-                front, row_pitch = w[Block.front], w[Block.row_pitch]
-                q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
-                q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-                q[CopyImages.image_pitch], q[CopyImages.row_pitch] = 0, row_pitch
-                stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
-                q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
-                q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
-                call3(w[Block.copy_images], inner, 0, 1)
+                copy_planes(block, inner, group, 0, channels, image, 1, planes_at)
             if w[Block.copy_images] != 0:
                 x = planes_at
             start = (image * groups + group) * maps * plane
@@ -333,13 +291,9 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         Block,
         **p.common_words(weight_size),
         share_bytes=share_bytes,
-        plane_length=plane_length,
         at_once=at_once,
         strip=strip,
         pieces=pieces,
-        stride_h=p.planes.stride[0],
-        stride_w=p.planes.stride[1],
-        phases=len(p.planes.phases),
         phases_at=size_of(Block) + TAP_WORDS * taps,
     )
     words += tap_words(p.results[0].taps, lambda tap: tap.phase * plane_length + p.planes.offset(tap))

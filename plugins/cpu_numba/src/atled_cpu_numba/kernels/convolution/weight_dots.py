@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, SourcePhase, phase_words
+from atled_cpu_numba.kernels.convolution.copied_planes import CopiedPlanes, copied_words, make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import CopyImages, SourcePhase, phase_words
 from atled_cpu_numba.kernels.convolution.weight_lanes import Problem
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, windows
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
@@ -26,33 +27,17 @@ _COPIED_PER_US = 2e3
 
 
 @layout
-class Block:
-    """What the kernel reads; lengths in elements. The phases follow, then the taps' offsets."""
+class Block(CopiedPlanes):
+    """What the kernel reads; lengths in elements. The phases of x follow, then the taps' offsets."""
 
-    copy_images: int  # address of COPY_IMAGES
-    x: int
     gy: int
     gw: int
     workspace: int
     share_bytes: int  # of workspace
-    images: int
     chunk: int  # images at once
-    groups: int
-    channels: int  # of x, per group
-    height: int
-    width: int
     maps: int  # of gy, per group
     rows: int
     columns: int
-    plane_length: int
-    channel_length: int
-    front: int
-    image_pitch: int
-    row_pitch: int
-    stride_h: int
-    stride_w: int
-    phases: int  # of x
-    phases_at: int  # word where they start
     taps: int
     offsets_at: int  # word where their offsets start
     pieces: int  # of a group
@@ -69,31 +54,11 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.products.tiles import make_dots
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    element, floats = SIZES[dtype], Real(dtype).pointer
+    element, floats, copy_planes = SIZES[dtype], Real(dtype).pointer, make_copy_planes(dtype)
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.dot_rows, lanes.dot_columns
     dots = make_dots(tile_rows, tile_columns, dtype)
     dots_of_one = make_dots(1, tile_columns, dtype)
-
-    @piece
-    def copy_x(w, q, block, first, taken, group, channel, channels, x_at):
-        """The images' channels from `channel` on into planes; q: block of COPY_IMAGES."""
-        step = w[Block.groups] * w[Block.channels] * w[Block.height] * w[Block.width]
-        x, start = w[Block.x], first * step
-        start += (group * w[Block.channels] + channel) * w[Block.height] * w[Block.width]
-        q[CopyImages.x] = x + element * start
-        height, width = w[Block.height], w[Block.width]
-        q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, channels, step
-        q[CopyImages.height], q[CopyImages.width] = height, width
-        plane_length, channel_length, front = w[Block.plane_length], w[Block.channel_length], w[Block.front]
-        image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
-        q[CopyImages.target], q[CopyImages.plane_length] = x_at, plane_length
-        q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-        q[CopyImages.image_pitch], q[CopyImages.row_pitch] = image_pitch, row_pitch
-        stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
-        phase_table = block + 8 * w[Block.phases_at]
-        q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
-        q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
 
     @piece
     def copy_gy(w, q, one_phase, first, taken, group, m, maps, gy_at):
@@ -170,8 +135,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     gw[i] = 0.0
             for first in range(0, images, max(1, chunk)):
                 taken = min(chunk, images - first)
-                copy_x(w, q, block, first, taken, group, c0, channels, x_at)
-                call3(w[Block.copy_images], inner, 0, 1)
+                copy_planes(block, inner, group, c0, channels, first, taken, x_at)
                 copy_gy(w, q, one_phase, first, taken, group, m0, maps, gy_at)
                 call3(w[Block.copy_images], inner, 0, 1)
                 end = (taken - 1) * w[Block.image_pitch] + (w[Block.rows] - 1) * w[Block.row_pitch] + w[Block.columns]
@@ -206,7 +170,7 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
     phases = phase_words(planes)
     words = filled(
         Block,
-        copy_images=COPY_IMAGES[p.dtype].address(),
+        **copied_words(planes, plane_length, p.dtype),
         share_bytes=share_bytes,
         images=p.images,
         chunk=chunk,
@@ -217,14 +181,6 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
         maps=p.maps,
         rows=result.counts[0],
         columns=result.counts[1],
-        plane_length=plane_length,
-        channel_length=channel_length,
-        front=planes.front,
-        image_pitch=planes.image_pitch,
-        row_pitch=planes.row_pitch,
-        stride_h=planes.stride[0],
-        stride_w=planes.stride[1],
-        phases=len(planes.phases),
         phases_at=size_of(Block),
         taps=len(result.taps),
         offsets_at=size_of(Block) + len(phases),

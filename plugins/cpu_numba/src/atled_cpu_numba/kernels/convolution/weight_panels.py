@@ -14,7 +14,8 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
+from atled_cpu_numba.kernels.convolution.copied_planes import CopiedPlanes, copied_words, make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import phase_words
 from atled_cpu_numba.kernels.convolution.weight_lanes import Problem
 from atled_cpu_numba.kernels.convolution.window_vectors import pitch_of
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
@@ -39,38 +40,22 @@ _COPIED_PER_US = 2e3
 
 
 @layout
-class Block:
+class Block(CopiedPlanes):
     """What the kernel reads; lengths in elements, starts in bytes of a share's workspace.
 
-    The phases follow, then the taps' offsets.
+    The phases of x follow, then the taps' offsets.
     """
 
-    copy_images: int  # address of COPY_IMAGES
     pack: int  # address of PACK
-    x: int
     gy: int
     gw: int
     workspace: int
     share_bytes: int  # of workspace, which begins with the block of a piece
-    images: int
     chunk: int  # images at once
-    groups: int
     pieces: int  # of a group's channels
-    channels: int  # of x, per group
-    height: int
-    width: int
     maps: int  # of gy, per group
     rows: int
     columns: int
-    plane_length: int
-    channel_length: int
-    front: int
-    image_pitch: int
-    row_pitch: int
-    stride_h: int
-    stride_w: int
-    phases: int  # of x
-    phases_at: int  # word where they start
     taps: int
     offsets_at: int  # word where their offsets start
     pitch: int  # of rows of windows
@@ -110,30 +95,10 @@ def _build(dtype: str) -> Callable[..., int]:
 
     element, floats, copy_rows = SIZES[dtype], Real(dtype).pointer, make_copy_rows(dtype)
     fill_vectors, collect_vectors = make_fill_vectors(dtype), make_collect_vectors(dtype)
+    copy_planes = make_copy_planes(dtype)
     lanes = lanes_of(dtype)
     tile_rows, tile_columns = lanes.rows, lanes.columns
     tile = make_panel_tile(tile_rows, tile_columns // lanes.vector, dtype, packed_rows=tile_rows)
-
-    @piece
-    def copy_x(w, inner, block, group, first_image, taken, channel, channels, planes_at):
-        """The planes of some channels of some images."""
-        q = words(inner)
-        height, width = w[Block.height], w[Block.width]
-        step = w[Block.groups] * w[Block.channels] * height * width
-        start = first_image * step + (group * w[Block.channels] + channel) * height * width
-        q[CopyImages.x] = w[Block.x] + element * start
-        q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, channels, step
-        q[CopyImages.height], q[CopyImages.width] = height, width
-        plane_length, channel_length, front = w[Block.plane_length], w[Block.channel_length], w[Block.front]
-        image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
-        q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
-        q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-        q[CopyImages.image_pitch], q[CopyImages.row_pitch] = image_pitch, row_pitch
-        stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
-        phase_table = block + 8 * w[Block.phases_at]
-        q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
-        q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
-        call3(w[Block.copy_images], inner, 0, 1)
 
     @piece
     def pack(w, inner, source, rows, k, target, width):
@@ -211,7 +176,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     gw[i] = 0.0
             for first_image in range(0, images, max(1, chunk)):
                 taken = min(chunk, images - first_image)
-                copy_x(w, inner, block, group, first_image, taken, c0, c1 - c0, planes_at)
+                copy_planes(block, inner, group, c0, c1 - c0, first_image, taken, planes_at)
                 positions = taken * rows * columns
                 blocks = (positions + _WINDOWS - 1) // _WINDOWS
                 for p in range(blocks):
@@ -263,7 +228,7 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
     phases = phase_words(planes)
     words = filled(
         Block,
-        copy_images=COPY_IMAGES[p.dtype].address(),
+        **copied_words(planes, plane_length, p.dtype),
         pack=PACK[p.dtype].address(),
         images=p.images,
         chunk=chunk,
@@ -275,14 +240,6 @@ def prepare(problem: Problem, whole_channels: int) -> Prepared:
         maps=p.maps,
         rows=p.result[0],
         columns=p.result[1],
-        plane_length=plane_length,
-        channel_length=channel_length,
-        front=planes.front,
-        image_pitch=planes.image_pitch,
-        row_pitch=planes.row_pitch,
-        stride_h=planes.stride[0],
-        stride_w=planes.stride[1],
-        phases=len(planes.phases),
         phases_at=size_of(Block),
         taps=taps,
         offsets_at=size_of(Block) + len(phases),

@@ -14,7 +14,8 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import NamedTuple, Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
+from atled_cpu_numba.kernels.convolution.copied_planes import CopiedPlanes, copied_words, make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import phase_words
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task
 from atled_cpu_numba.kernels.convolution.result_words import (
@@ -58,39 +59,23 @@ _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 
 
 @layout
-class Block:
+class Block(CopiedPlanes):
     """What the kernel reads; lengths in elements, starts in bytes of a share's workspace.
 
-    The phases follow, then the results.
+    The phases of the source follow, then the results.
     """
 
-    copy_images: int  # address of COPY_IMAGES
-    x: int  # address of x or gy
     weight: int
     bias: int  # or 0
     y: int  # or gx
     workspace: int
     share_bytes: int  # of workspace, which begins with the block of a piece
-    images: int
     chunk: int  # images at once
-    groups: int
     pieces: int  # of the maps of a group
-    channels: int  # of the source, per group
-    height: int
-    width: int
     maps: int  # of the result, per group
     weight_map: int  # strides of the weight; the kernel's places are contiguous
     weight_channel: int
     group_weights: int  # from group to group
-    plane_length: int
-    channel_length: int
-    front: int
-    image_pitch: int
-    row_pitch: int
-    stride_h: int
-    stride_w: int
-    phases: int  # of the source
-    phases_at: int  # word where they start
     results: int
     beside: int  # 2: every two results take turns in the columns of the same rows, and are written together; else 1
     results_at: int  # word where they start
@@ -140,6 +125,7 @@ def _build(dtype: str) -> Callable[..., int]:
     copy_rows, copy_rows_plus = make_copy_rows(dtype), make_copy_rows_plus(dtype)
     interleave_rows = make_interleave_rows(dtype)
     fill_vectors, collect_vectors = make_fill_vectors(dtype), make_collect_vectors(dtype)
+    copy_planes = make_copy_planes(dtype)
     lanes = lanes_of(dtype)
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
@@ -191,25 +177,6 @@ def _build(dtype: str) -> Callable[..., int]:
                                 target[t * tile_rows + r] = source[r * weight_map]
                     panels_at += element * panels * tile_rows * channels * taps
                     at += RESULT_WORDS + TAP_WORDS * taps
-
-    @piece
-    def copy_planes(w, q, inner, block, group, first_image, taken, planes_at):
-        """The planes of some images."""
-        groups, channels, height, width = w[Block.groups], w[Block.channels], w[Block.height], w[Block.width]
-        q[CopyImages.x] = w[Block.x] + element * (first_image * groups + group) * channels * height * width
-        image_step = groups * channels * height * width
-        q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = taken, channels, image_step
-        q[CopyImages.height], q[CopyImages.width] = height, width
-        plane_length, channel_length, front = w[Block.plane_length], w[Block.channel_length], w[Block.front]
-        image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
-        q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
-        q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-        q[CopyImages.image_pitch], q[CopyImages.row_pitch] = image_pitch, row_pitch
-        stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
-        phase_table = block + 8 * w[Block.phases_at]
-        q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
-        q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
-        call3(w[Block.copy_images], inner, 0, 1)
 
     @piece
     def multiply(terms, k, first_map, last_map, length, weights, windows_at, pitch, sums_at):
@@ -296,7 +263,6 @@ def _build(dtype: str) -> Callable[..., int]:
         channels, maps, pitch = w[Block.channels], w[Block.maps], w[Block.pitch]
         panels = (maps + tile_rows - 1) // tile_rows
         inner = w[Block.workspace] + part * w[Block.share_bytes]
-        q = words(inner)
         offsets_at, table = inner + w[Block.offsets_start], ints64(inner + w[Block.vectors_start])
         packed_at, windows_at = inner + w[Block.packed_start], inner + w[Block.windows_start]
         sums_at, planes_at = inner + w[Block.sums_start], inner + w[Block.planes_start]
@@ -326,7 +292,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     pack_weights(w, inner, group, packed_at)
             if whole != copied:
                 copied = whole
-                copy_planes(w, q, inner, block, group, first_image, taken, planes_at)
+                copy_planes(block, inner, group, 0, channels, first_image, taken, planes_at)
             at, offset_table, weights = w[Block.results_at], offsets_at, packed_at
             for _ in range(w[Block.results] // beside):
                 rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
@@ -415,7 +381,7 @@ def prepare(task: Task, problem: Problem) -> Prepared:
     phases = phase_words(planes)
     words = filled(
         Block,
-        copy_images=COPY_IMAGES[task.dtype].address(),
+        **copied_words(planes, plane_length, task.dtype),
         images=task.images,
         chunk=division.chunk,
         groups=task.groups,
@@ -427,14 +393,6 @@ def prepare(task: Task, problem: Problem) -> Prepared:
         weight_map=weight_map,
         weight_channel=weight_channel,
         group_weights=problem.weight_size // task.groups,
-        plane_length=plane_length,
-        channel_length=channel_length,
-        front=planes.front,
-        image_pitch=planes.image_pitch,
-        row_pitch=planes.row_pitch,
-        stride_h=planes.stride[0],
-        stride_w=planes.stride[1],
-        phases=len(planes.phases),
         phases_at=size_of(Block),
         results=len(results),
         beside=beside,
