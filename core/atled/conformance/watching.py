@@ -10,7 +10,7 @@ from typing import Any
 from atled.arrays.place import ArrayClass
 from atled.calling.cached_calls import forget_calls
 from atled.graph.run.binding import Binding
-from atled.graph.run.one_call import OneCall, ShortCall
+from atled.graph.run.one_call import OneCall
 from atled.ops.spec import OpSpec
 from atled_contexts import registry
 
@@ -29,7 +29,6 @@ def watch(spec: OpSpec, array_class: ArrayClass | None) -> Iterator[list[str]]:
         notice(spec, "reference", f"called the reference of {spec.name}")
         notice(Binding, "run", "let the engine compute an op")
         notice(OneCall, "run", "let the engine compute an op")
-        notice(ShortCall, "run", "let the engine compute an op")
         notice(registry.Registry, "implementations", "looked for implementations by itself")
         if array_class is not None:
             notice(type(array_class), "upload", f"uploaded to {array_class.name or 'the device'}")

@@ -40,6 +40,8 @@ def test_the_check_names_the_file_that_is_old(tmp_path, monkeypatch, capsys):
     old = tmp_path / "parametric_functions.pyi"
     old.write_text("def affine(): ...\n")
     monkeypatch.setattr(stubs, "LAYERS_PATH", old)
+    # Other tests read the file of the tree meanwhile.
+    monkeypatch.setattr(stubs, "PATH", tmp_path / "functions.pyi")
     assert stubs.main(["--check"]) == 1
     assert str(old) in capsys.readouterr().err
     assert stubs.main([]) == stubs.main(["--check"]) == 0

@@ -89,7 +89,7 @@ class OneCall:
     """One op, compiled for arrays that look like those it was made for, and run on any such arrays.
 
     This class takes the long way: each run binds a plan, of any number of steps on any devices. Its subclasses take
-    shorter ones where they fit, and the long one while anything observes the calls.
+    shorter ones (`_run`) where they fit, and the long one while anything observes the calls.
 
     plan: the steps.  fallback: the decision, if it is one.  mutated: the inputs that are changed.
     """
@@ -105,6 +105,15 @@ class OneCall:
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
         """Compute. inputs must be settled; outputs: one cell per output, None for one that nobody wants."""
+        if is_observed():
+            OneCall._run(self, inputs, outputs, floats)
+        else:
+            self._run(inputs, outputs, floats)
+
+    def _run(
+        self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
+    ) -> None:
+        """Compute the way of the class, while nothing observes it."""
         plan = self.plan
         absent = ArrayCell(0)
         results = list(outputs) if plan.targets else []
@@ -131,13 +140,9 @@ class ShortCall(OneCall, ABC):
         self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in outputs]
         self._random_state = len(spec.inputs) - 1 if spec.random else -1
 
-    def run(
+    def _run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
-        """See OneCall."""
-        if is_observed():
-            super().run(inputs, outputs, floats)
-            return
         if WATCHES:
             announce(id(inputs[number]) for number in self.mutated)
         storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]  # settled
@@ -314,13 +319,9 @@ class CastCall(OneCall):
         self._casts, self._way, self._compile_for = casts, way, compile_for
         self._forms: dict[tuple[bool, ...], OneCall] = {}  # by which casts are kept
 
-    def run(
+    def _run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
-        """See OneCall."""
-        if is_observed():
-            super().run(inputs, outputs, floats)
-            return
         found = [kept_cast(inputs[number], dtype) for number, dtype in self._casts]
         if all(cell is None for cell in found):
             self._way.run(inputs, outputs, floats)
@@ -383,13 +384,9 @@ class DeviceCall(OneCall):
             and _dtypes_fit(plan, cells)
         )
 
-    def run(
+    def _run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
-        """See OneCall."""
-        if is_observed():
-            super().run(inputs, outputs, floats)
-            return
         made: list[tuple[ArrayCell, np.dtype, Storage] | None] = []
         for output, given in zip(self.outputs, outputs, strict=True):
             if output is None:
