@@ -12,29 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import (
-    RANGE_BLOCK_WORDS,
-    ArrayDesc,
-    Call,
-    FixupWord,
-    LoopRowWord,
-    LoopWord,
-    Native,
-    Pack,
-    Prepared,
-    RangeWord,
-    is_narrow,
-    op_spec,
-)
+from atled.plugin import ArrayDesc, Call, Native, Pack, Prepared, is_narrow, op_spec
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import narrow_units, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
+from atled_cpu_numba.kernels.loop_block import LoopBlock
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.pooling import pairs, planes
 from atled_cpu_numba.kernels.products import narrow_products, narrow_row, tile_products
 from atled_cpu_numba.kernels.reduction import any_axes, full_reduction
-from atled_cpu_numba.kernels.shared.launch import in_lines, native_of
+from atled_cpu_numba.kernels.shared.launch import native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
 
@@ -57,7 +45,6 @@ _NARROW_WAYS = (
 )
 
 _SINGLE = np.dtype(np.float32)
-_ANY_CODE = 0xFFFF  # all that a kernel returns
 
 
 def accepts(call: Call, accepts_wide: Callable[[Call], bool | str]) -> bool | str:
@@ -128,7 +115,7 @@ def _cast(source: ArrayDesc, target: ArrayDesc) -> Native:
 
 
 class _Rows:
-    """Puts the block of a loop together, whose addresses are relative until it runs.
+    """The loop of a kernel and the casts that it needs.
 
     inputs, outputs: with what is narrow.  kernel: that on float32, of which packs are told besides.
     kept: arguments that it takes as they are.
@@ -144,111 +131,64 @@ class _Rows:
         packs: Sequence[Pack] = (),
         kept: Sequence[int] = (),
     ) -> None:
-        from atled_cpu_numba import pool  # loads its code: not before the first call is prepared
-
-        address, own = pool.loop_kernel()
-        self._words = [0] * len(LoopWord)
-        self._words[LoopWord.OWN], self._words[LoopWord.COUNT] = own, 1
-        self._fixups: list[tuple[int, int, int]] = []
-        self._rows: list[tuple[Native, int]] = []
-        self._owners: list[object] = [kernel.owner]
-        self.workspace = 0
-        self._workspace_word = self._add([0])
-        self._kernel, self._block = kernel, self._add(kernel.block.tolist())
-        self.first_word, self._packs, self._kept, self._input_count = self._block, packs, kept, len(inputs)
+        self._loop, self._kernel = LoopBlock(), kernel
+        self.first_word = self._block = self._loop.put(kernel)
+        self._packs, self._kept, self._input_count = packs, kept, len(inputs)
         words = [self._argument(position, desc) for position, desc in enumerate(inputs)]
-        self._rows.append((kernel, self._block))
+        self._loop.row(kernel, self._block)
         words += [self._argument(position, desc) for position, desc in enumerate(outputs, len(inputs))]
         if kernel_workspace:
-            self._place(self._word(len(words)), kernel_workspace)
-        if self.workspace:
-            words.append(self._workspace_word)
-        self.native = Native(
-            address,
-            self._finished(),
-            tuple(words),
+            self._loop.place(self._word(len(words)), kernel_workspace)
+        self.workspace = self._loop.workspace
+        self.native = self._loop.native(
+            words,
             attributes={name: self._block + word for name, word in kernel.attributes.items()},
             errors=kernel.errors,
-            owner=tuple(self._owners),
             # What the kernel reads and writes as it is can have steps of others computed on the way.
             before={n: self._block + word for n, word in kernel.before.items() if n in kept},
             after={n: self._block + word for n, word in kernel.after.items() if n + len(inputs) in kept},
             in_place={n: output for n, output in kernel.in_place.items() if n in kept and n in kernel.before},
         )
 
-    def _add(self, words: list[int]) -> int:
-        """Words behind all others; the number of the first one."""
-        first = len(self._words)
-        self._words += words
-        return first
-
     def _word(self, position: int) -> int:
         """The kernel's word for an argument, in the loop's block, or NO_WORD."""
         word = self._kernel.arguments[position]
         return NO_WORD if word == NO_WORD else self._block + word
-
-    def _place(self, word: int, nbytes: int) -> None:
-        """Have a word hold the address of so many bytes of workspace."""
-        self._fixups.append((word, self._workspace_word, self.workspace))
-        self.workspace += in_lines(nbytes)
 
     def _argument(self, position: int, desc: ArrayDesc | None) -> int:
         """The word that receives the address of an argument; where that is narrow, of the cast from it, or to it."""
         word = self._word(position)
         if word == NO_WORD or desc is None or position in self._kept or not is_narrow(desc.dtype):
             return word
+        loop, kernel = self._loop, self._kernel
         is_read, size = position < self._input_count, _wide(desc).nbytes
         cast = _cast(desc, _wide(desc)) if is_read else _cast(_wide(desc), desc)
-        self._owners.append(cast.owner)
-        block = self._add(cast.block.tolist())
+        block = loop.put(cast)
         outside, inside = cast.arguments[:2] if is_read else cast.arguments[1::-1]
         carried = self._carried(position)
-        range_bytes = self._kernel.range_bytes.get(position, 0) * self._kernel.most_parts if is_read else 0
-        self._owners.append(cast)
         if carried is not None and cast.ranges is not None:
-            self._words[carried + RangeWord.KERNEL] = cast.ranges()
-            self._fixups.append((carried + RangeWord.BLOCK, LoopWord.SELF, 8 * block))
-            if 0 < range_bytes < size and len(cast.block) <= RANGE_BLOCK_WORDS:
-                self._words[carried + RangeWord.BLOCK_WORDS] = len(cast.block)
-                self._words[carried + RangeWord.ADDRESS_WORD] = inside
-                size = range_bytes
+            pieces = kernel.range_bytes.get(position, 0) * kernel.most_parts if is_read else 0
+            size = loop.carry(carried, cast, block, inside, whole=size, pieces=pieces)
         else:
             self._add_cast(position, cast, block)
-        self._place(word, size)
-        self._fixups.append((block + inside, word, 0))
+        loop.fill(block + inside, loop.place(word, size))
         return block + outside
 
     def _add_cast(self, position: int, cast: Native, block: int) -> None:
         """A row for a cast of a whole array; not needed where there is a pack of that."""
+        loop = self._loop
         packed = [self._block + pack.word for pack in self._packs if pack.input == position]
         if not packed:
-            self._rows.append((cast, block))
+            loop.row(cast, block)
             return
-        spared = self._add(filled(spared_casts.Block, kernel=cast.address))
-        self._fixups.append((spared + spared_casts.Block.packed, packed[0], 0))
-        self._fixups.append((spared + spared_casts.Block.block, LoopWord.SELF, 8 * block))
-        self._rows.append((native_of(SPARED_CAST, (), (), cast.parts), spared))
-        self._owners.append(SPARED_CAST)
+        spared = native_of(SPARED_CAST, filled(spared_casts.Block, kernel=cast.address), (), cast.parts)
+        words = loop.put(spared)
+        loop.fill(words + spared_casts.Block.packed, packed[0])
+        loop.point(words + spared_casts.Block.block, block)
+        loop.row(spared, words)
 
     def _carried(self, position: int) -> int | None:
         """The first of the kernel's words for a range kernel on an argument, if it has such."""
         kernel, count = self._kernel, self._input_count
         word = kernel.before.get(position) if position < count else kernel.after.get(position - count)
         return None if word is None else self._block + word
-
-    def _finished(self) -> np.ndarray:
-        """The block, with its tables."""
-        words = self._words
-        words[LoopWord.ROWS] = len(words)
-        words[LoopWord.ROW_COUNT] = words[LoopWord.SPLIT] = len(self._rows)
-        for native, block in self._rows:
-            row = [0] * len(LoopRowWord)
-            row[LoopRowWord.KERNEL], row[LoopRowWord.PARTS] = native.address, native.parts
-            row[LoopRowWord.CODE_COUNT] = _ANY_CODE
-            self._fixups.append((len(words) + LoopRowWord.BLOCK, LoopWord.SELF, 8 * block))
-            words += row
-        words[LoopWord.FIXUPS], words[LoopWord.FIXUP_COUNT] = len(words), len(self._fixups)
-        for fixup in self._fixups:
-            assert len(fixup) == len(FixupWord)
-            words += fixup
-        return np.array(words, np.int64)
