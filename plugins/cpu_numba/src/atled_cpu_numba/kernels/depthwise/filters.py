@@ -11,32 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
+from atled_cpu_numba.kernels.depthwise.filter_words import Filter, arguments_of, sizes_of
 from atled_cpu_numba.kernels.depthwise.padded import Problem
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _ROWS_AT_ONCE = 4  # as many independent sums as keep the multipliers busy
 _PRODUCTS_PER_US = 8e3  # a cautious rate of one core, for the number of shares
+_SHARE_BYTES = 64  # of workspace: a line of the caches
 
 
 @layout
-class Block:
-    """What the kernel reads."""
+class Block(Filter):
+    """What the kernel reads; workspace is a zero."""
 
-    x: int  # address of x or gy
-    weight: int
-    bias: int  # or 0
-    y: int  # or gx
-    workspace: int
-    unused: int  # 0
-    images: int
-    height: int  # of the source
-    width: int
-    results: int  # per image
-    rows: int  # of the result
-    columns: int
-    per_plane: int  # results per plane of the source
     kernel_h: int
     kernel_w: int
     pad_h: int
@@ -46,8 +35,6 @@ class Block:
     dilation_h: int
     dilation_w: int
     tap_step: int  # 1, or -1 for kernels that are turned around
-    after: int  # range kernel to run on what is written of y, or 0
-    after_block: int
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -68,7 +55,7 @@ def _build(dtype: str) -> Callable[..., int]:
         kernel_h, kernel_w, pad, left = w[Block.kernel_h], w[Block.kernel_w], w[Block.pad_h], -w[Block.pad_w]
         step_h, step, row_step = w[Block.stride_h], w[Block.stride_w], w[Block.dilation_h]
         tap_step = w[Block.dilation_w]
-        no_bias = w[Block.workspace] + 64 * part
+        no_bias = w[Block.workspace] + w[Block.share_bytes] * part
         floats(no_bias)[0] = 0.0
         turn = w[Block.tap_step]  # 1, or -1 for kernels that are turned around
         for unit in range(w[Block.images] * results * part // parts, w[Block.images] * results * (part + 1) // parts):
@@ -142,13 +129,8 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = share_count(products / _PRODUCTS_PER_US, p.images * p.results)
     words = filled(
         Block,
-        images=p.images,
-        height=p.source[0],
-        width=p.source[1],
-        results=p.results,
-        rows=p.result[0],
-        columns=p.result[1],
-        per_plane=p.per_plane,
+        **sizes_of(p),
+        share_bytes=_SHARE_BYTES,
         kernel_h=p.kernel[0],
         kernel_w=p.kernel[1],
         pad_h=p.pad[0],
@@ -159,14 +141,12 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         dilation_w=p.dilation[1],
         tap_step=-1 if p.turned else 1,
     )
-    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
-    note = "depthwise, windows in vectors"
     return launch(
         DEPTHWISE_FILTERS[p.dtype],
         words,
-        arguments,
+        arguments_of(Block, biases),
         parts=parts,
-        workspace=64 * parts,
+        workspace=_SHARE_BYTES * parts,
         after={0: Block.after},
-        note=note,
+        note="depthwise, windows in vectors",
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.depthwise.padded import Problem
-from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
+from atled_cpu_numba.kernels.depthwise.plane_walk import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
-from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
+from atled_cpu_numba.kernels.depthwise.filter_words import Filter, arguments_of, sizes_of
+from atled_cpu_numba.kernels.depthwise.plane_walk import make_plane_walk
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
     launch,
-    optional_words,
     piece_starts,
     share_count,
 )
@@ -32,22 +32,9 @@ _PRODUCTS_PER_US = 12e3  # a cautious rate of one core, for the number of shares
 
 
 @layout
-class Block:
+class Block(Filter):
     """What the kernel reads; lengths in elements, starts in bytes of a share's workspace."""
 
-    x: int  # address of x or gy
-    weight: int
-    bias: int  # or 0
-    y: int  # or gx
-    workspace: int
-    share_bytes: int  # of workspace
-    images: int
-    height: int  # of the source
-    width: int
-    results: int  # per image
-    rows: int  # of the result
-    columns: int
-    per_plane: int  # results per plane of the source
     kernel_w: int
     pad_h: int
     pad_w: int
@@ -61,8 +48,6 @@ class Block:
     plane_start: int
     plane_elements: int
     tile_start: int  # of results narrower than a vector
-    after: int  # range kernel to run on what is written of y, or 0
-    after_block: int
 
 
 class Problem(NamedTuple):
@@ -92,7 +77,7 @@ def suits(problem: Problem) -> bool:
 
 
 def _build(dtype: str, height: int, stride: int) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.depthwise.phases import make_split_pairs
     from atled_cpu_numba.kernels.depthwise.tall_tiles import make_padded_filter
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
@@ -114,10 +99,39 @@ def _build(dtype: str, height: int, stride: int) -> Callable[..., int]:
         else:
             split_pairs((x, width, width, -w[Block.pad_w], rows, to, w[Block.ahead], pitch, 0))
 
+    @piece
+    def filter_plane(w, own, unit, end, number, seen):
+        rows, columns, kernel_w, pitch, turn, tile_rows, ahead, step, share, plane_at, tile_at, first = own
+        if unit == first or number % w[Block.per_plane] == 0:  # else it is there
+            copy_plane(w, w[Block.x] + element * seen * w[Block.height] * w[Block.width], plane_at)
+        weight = w[Block.weight] + element * number * height * kernel_w
+        if turn < 0:
+            weight += element * (height * kernel_w - 1)
+        y, bias = w[Block.y] + element * unit * rows * columns, share
+        if w[Block.bias] != 0:
+            bias = w[Block.bias] + element * number
+        for tile in range((rows + tile_rows - 1) // tile_rows):
+            i = min(tile * tile_rows, rows - tile_rows)  # the last one overlaps the one before
+            for strip in range((columns + vector - 1) // vector):
+                j = max(0, min(strip * vector, columns - vector))
+                x = plane_at + element * (i * stride * pitch + j)
+                to, to_row = y + element * (i * columns + j), columns
+                if columns < vector:
+                    to, to_row = tile_at, vector
+                if tile_rows == high_rows:
+                    high((x, pitch, ahead, step, kernel_w, weight, turn, bias, to, to_row))
+                elif tile_rows == low_rows:
+                    low((x, pitch, ahead, step, kernel_w, weight, turn, bias, to, to_row))
+                else:
+                    single((x, pitch, ahead, step, kernel_w, weight, turn, bias, to, to_row))
+            if columns < vector:
+                copy_rows((tile_at, vector, y + element * i * columns, columns, tile_rows, columns))
+
+    walk = make_plane_walk(Block, filter_plane)
+
     @kernel
     def depthwise_padded(block, part, parts):
         w = words(block)
-        results, per_plane, plane_size = w[Block.results], w[Block.per_plane], w[Block.height] * w[Block.width]
         rows, columns, kernel_w, pitch = w[Block.rows], w[Block.columns], w[Block.kernel_w], w[Block.pitch]
         share = w[Block.workspace] + part * w[Block.share_bytes]
         plane_at, tile_at = share + w[Block.plane_start], share + w[Block.tile_start]
@@ -125,44 +139,10 @@ def _build(dtype: str, height: int, stride: int) -> Callable[..., int]:
         no_bias[0] = 0.0
         for i in range(w[Block.plane_elements]):
             plane[i] = 0.0
-        turn, tile_rows, ahead = w[Block.turn], w[Block.tile_rows], w[Block.ahead]
         step = 2 if w[Block.stride_w] == 1 else 1
-        units = w[Block.images] * results
-        first_unit, end_unit = units * part // parts, units * (part + 1) // parts
-        begin, copied = first_unit * rows * columns, -1  # begin: of what `after` is to see
-        for unit in range(first_unit, end_unit):
-            image = unit // results
-            number = unit - image * results
-            seen = image * (results // per_plane) + number // per_plane
-            if seen != copied:
-                copied = seen
-                copy_plane(w, w[Block.x] + element * seen * plane_size, plane_at)
-            weight = w[Block.weight] + element * number * height * kernel_w
-            if turn < 0:
-                weight += element * (height * kernel_w - 1)
-            y, bias = w[Block.y] + element * unit * rows * columns, share
-            if w[Block.bias] != 0:
-                bias = w[Block.bias] + element * number
-            for tile in range((rows + tile_rows - 1) // tile_rows):
-                i = min(tile * tile_rows, rows - tile_rows)  # the last one overlaps the one before
-                for strip in range((columns + vector - 1) // vector):
-                    j = max(0, min(strip * vector, columns - vector))
-                    x = plane_at + element * (i * stride * pitch + j)
-                    to, to_row = y + element * (i * columns + j), columns
-                    if columns < vector:
-                        to, to_row = tile_at, vector
-                    if tile_rows == high_rows:
-                        high((x, pitch, ahead, step, kernel_w, weight, turn, bias, to, to_row))
-                    elif tile_rows == low_rows:
-                        low((x, pitch, ahead, step, kernel_w, weight, turn, bias, to, to_row))
-                    else:
-                        single((x, pitch, ahead, step, kernel_w, weight, turn, bias, to, to_row))
-                if columns < vector:
-                    copy_rows((tile_at, vector, y + element * i * columns, columns, tile_rows, columns))
-            behind = (unit + 1) * rows * columns
-            if w[Block.after] != 0 and (unit + 1 == end_unit or behind - begin >= LEAST_AFTER):
-                call3(w[Block.after], w[Block.after_block], begin, behind)
-                begin = behind
+        first = w[Block.images] * w[Block.results] * part // parts
+        tiled = (rows, columns, kernel_w, pitch, w[Block.turn], w[Block.tile_rows], w[Block.ahead], step)
+        walk(w, part, parts, rows * columns, (*tiled, share, plane_at, tile_at, first))
         return 0
 
     return depthwise_padded
@@ -199,13 +179,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = fitting_shares(share_count(products / _PRODUCTS_PER_US, p.images * p.results), starts["share_bytes"])
     words = filled(
         Block,
-        images=p.images,
-        height=p.source[0],
-        width=p.source[1],
-        results=p.results,
-        rows=p.result[0],
-        columns=p.result[1],
-        per_plane=p.per_plane,
+        **sizes_of(p),
         kernel_w=p.kernel[1],
         pad_h=p.pad[0],
         pad_w=p.pad[1],
@@ -219,11 +193,10 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         plane_elements=plane_elements,
         **starts,
     )
-    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     return launch(
         DEPTHWISE_PADDED[p.kernel[0], p.stride[0]][p.dtype],
         words,
-        arguments,
+        arguments_of(Block, biases),
         parts=parts,
         workspace=starts["share_bytes"] * parts,
         after={0: Block.after},

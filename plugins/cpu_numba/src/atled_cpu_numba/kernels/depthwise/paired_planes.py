@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from atled_cpu_numba.kernels.depthwise.plane_walk import make_plane_walk
 from atled_cpu_numba.kernels.depthwise.plane_words import Block
-from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.launch import in_lines
 from atled_cpu_numba.store import Kernel
@@ -27,7 +27,7 @@ def share_bytes(elements: int, results: int) -> int:
 
 
 def _build(stride: int) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, ints16, ints64, words
+    from atled_cpu_numba.codegen import ints16, ints64, words
     from atled_cpu_numba.kernels.depthwise.plane_blocks import make_paired_filter
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
@@ -40,39 +40,34 @@ def _build(stride: int) -> Callable[..., int]:
         for i in range(count):
             y[i] = x[i]
 
+    @piece
+    def filter_plane(w, own, unit, end, number, plane):
+        height, width, rows, columns, elements, zeros_at = own
+        x, y = w[Block.x] + 2 * plane * height * width, w[Block.y] + 2 * unit * rows * columns
+        weight = w[Block.weight] + 2 * (9 * number + w[Block.first_tap])
+        bias = w[Block.bias] + 2 * number if w[Block.bias] != 0 else zeros_at
+        # Vectors are read behind a plane, and written behind a result, where others follow. Else on copies.
+        follows = (unit + 1) * rows * columns + made - columns <= end * rows * columns
+        is_copied = not (follows and (plane + 1) * height * width + seen - width <= elements)
+        source, target = x, y
+        if is_copied:
+            source = zeros_at + _ZERO_BYTES
+            target = source + (2 * (height * width + seen) + 63) // 64 * 64
+            copy(x, source, height * width)
+        filtered((source, height, width, w[Block.pad_h], zeros_at, weight, w[Block.tap_step], bias, target, columns))
+        if is_copied:
+            copy(target, y, rows * columns)
+
+    walk = make_plane_walk(Block, filter_plane)
+
     @kernel
     def paired_planes(block, part, parts):
         w = words(block)
-        height, width, results, per_plane = w[Block.height], w[Block.width], w[Block.results], w[Block.per_plane]
-        rows, columns = w[Block.rows], w[Block.columns]
-        own = w[Block.workspace] + w[Block.share_bytes] * part
-        ints64(own)[0] = 0
-        units = w[Block.images] * results
-        first, end = units * part // parts, units * (part + 1) // parts
-        begin = first * rows * columns  # of what `after` is to see
-        elements = units // per_plane * height * width
-        for unit in range(first, end):
-            image = unit // results
-            number = unit - image * results
-            plane = image * (results // per_plane) + number // per_plane
-            x, y = w[Block.x] + 2 * plane * height * width, w[Block.y] + 2 * unit * rows * columns
-            weight = w[Block.weight] + 2 * (9 * number + w[Block.first_tap])
-            bias = w[Block.bias] + 2 * number if w[Block.bias] != 0 else own
-            behind = (unit + 1) * rows * columns
-            # Vectors are read behind a plane, and written behind a result, where others follow. Else on copies.
-            follows = behind + made - columns <= end * rows * columns
-            is_copied = not (follows and (plane + 1) * height * width + seen - width <= elements)
-            source, target = x, y
-            if is_copied:
-                source = own + _ZERO_BYTES
-                target = source + (2 * (height * width + seen) + 63) // 64 * 64
-                copy(x, source, height * width)
-            filtered((source, height, width, w[Block.pad_h], own, weight, w[Block.tap_step], bias, target, columns))
-            if is_copied:
-                copy(target, y, rows * columns)
-            if w[Block.after] != 0 and (unit + 1 == end or behind - begin >= LEAST_AFTER):
-                call3(w[Block.after], w[Block.after_block], begin, behind)
-                begin = behind
+        height, width, rows, columns = w[Block.height], w[Block.width], w[Block.rows], w[Block.columns]
+        zeros_at = w[Block.workspace] + w[Block.share_bytes] * part
+        ints64(zeros_at)[0] = 0
+        elements = w[Block.images] * w[Block.results] // w[Block.per_plane] * height * width
+        walk(w, part, parts, rows * columns, (height, width, rows, columns, elements, zeros_at))
         return 0
 
     return paired_planes

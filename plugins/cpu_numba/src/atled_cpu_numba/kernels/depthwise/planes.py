@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.depthwise import paired_planes
+from atled_cpu_numba.kernels.depthwise.filter_words import arguments_of, sizes_of
+from atled_cpu_numba.kernels.depthwise.plane_walk import make_plane_walk
 from atled_cpu_numba.kernels.depthwise.plane_words import Block
-from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
@@ -22,7 +23,6 @@ from atled_cpu_numba.kernels.shared.launch import (
     in_lines,
     kernels_by_dtype,
     launch,
-    optional_words,
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled
@@ -54,9 +54,9 @@ class Problem(NamedTuple):
 
 def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
     """part: of a vector is what is wider than the rows of narrow planes; 0: planes of any width."""
-    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.depthwise.plane_blocks import make_filter, make_narrow_filter
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
     element, real = item_bytes(dtype), real_of(dtype)
     floats, zero_bytes = Real(real).pointer, SIZES[real]
@@ -66,44 +66,42 @@ def _build(dtype: str, stride: int, part: int) -> Callable[..., int]:
     strips = make_filter(stride, 0, dtype, paired_planes.WORDS if dtype == "bfloat16" else 0)
     narrow, masked = (make_narrow_filter(stride, lanes, real, masked=is_masked) for is_masked in (False, True))
 
+    @piece
+    def filter_plane(w, own, unit, end, number, plane):
+        height, width, rows, columns, sources, zeros_at = own
+        x, y = w[Block.x] + element * plane * height * width, w[Block.y] + element * unit * rows * columns
+        weight = w[Block.weight] + element * (9 * number + w[Block.first_tap])
+        bias = w[Block.bias] + element * number if w[Block.bias] != 0 else zeros_at
+        given = (x, height, width, w[Block.pad_h], zeros_at, weight, w[Block.tap_step], bias, y, columns)
+        # A vector may be read behind a plane, and written behind a result, where others follow.
+        beyond, source_beyond = lanes - columns, stride * lanes - width
+        if part == 0:
+            if strips_alone or w[Block.strips] != 0:
+                strips((*given, rows, w[Block.pad_w], w[Block.cut]))
+            elif rows >= count:
+                several((*given, rows, w[Block.pad_w], w[Block.cut]))
+            else:
+                one((*given, rows, w[Block.pad_w], w[Block.cut]))
+        elif (
+            (unit + 1) * rows * columns + beyond <= end * rows * columns
+            and (plane + 1) * height * width + source_beyond <= sources
+        ):  # fmt: skip
+            narrow(given)
+        else:
+            masked(given)
+
+    walk = make_plane_walk(Block, filter_plane)
+
     @kernel
     def depthwise_planes(block, part_number, parts):
         w = words(block)
-        height, width, results, per_plane = w[Block.height], w[Block.width], w[Block.results], w[Block.per_plane]
-        rows, columns = w[Block.rows], w[Block.columns]
+        height, width, rows, columns = w[Block.height], w[Block.width], w[Block.rows], w[Block.columns]
         zeros_at = w[Block.workspace] + w[Block.share_bytes] * part_number
         zeros = floats(zeros_at)
         for i in range(w[Block.share_bytes] // zero_bytes):
             zeros[i] = 0.0
-        units = w[Block.images] * results
-        first, end = units * part_number // parts, units * (part_number + 1) // parts
-        begin = first * rows * columns  # of what `after` is to see
-        # A vector may be read behind a plane, and written behind a result, where others follow.
-        sources = units // per_plane * height * width
-        beyond, source_beyond = lanes - columns, stride * lanes - width
-        for unit in range(first, end):
-            image = unit // results
-            number = unit - image * results
-            plane = image * (results // per_plane) + number // per_plane
-            x, y = w[Block.x] + element * plane * height * width, w[Block.y] + element * unit * rows * columns
-            weight = w[Block.weight] + element * (9 * number + w[Block.first_tap])
-            bias = w[Block.bias] + element * number if w[Block.bias] != 0 else zeros_at
-            given = (x, height, width, w[Block.pad_h], zeros_at, weight, w[Block.tap_step], bias, y, columns)
-            behind = (unit + 1) * rows * columns
-            if part == 0:
-                if strips_alone or w[Block.strips] != 0:
-                    strips((*given, rows, w[Block.pad_w], w[Block.cut]))
-                elif rows >= count:
-                    several((*given, rows, w[Block.pad_w], w[Block.cut]))
-                else:
-                    one((*given, rows, w[Block.pad_w], w[Block.cut]))
-            elif behind + beyond <= end * rows * columns and (plane + 1) * height * width + source_beyond <= sources:
-                narrow(given)
-            else:
-                masked(given)
-            if w[Block.after] != 0 and (unit + 1 == end or behind - begin >= LEAST_AFTER):
-                call3(w[Block.after], w[Block.after_block], begin, behind)
-                begin = behind
+        sources = w[Block.images] * w[Block.results] // w[Block.per_plane] * height * width
+        walk(w, part_number, parts, rows * columns, (height, width, rows, columns, sources, zeros_at))
         return 0
 
     return depthwise_planes
@@ -174,28 +172,21 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         share_bytes = max(share_bytes, paired_planes.share_bytes(p.source[0] * p.source[1], p.result[0] * p.result[1]))
     words = filled(
         Block,
+        **sizes_of(p),
         share_bytes=share_bytes,
-        images=p.images,
-        height=p.source[0],
-        width=p.source[1],
-        results=p.results,
-        rows=p.result[0],
-        columns=p.result[1],
         pad_h=p.pad[0],
         pad_w=p.pad[1],
         strips=int(_in_strips(p)),
         cut=_cut(p),
-        per_plane=p.per_plane,
         first_tap=8 if p.turned else 0,
         tap_step=-1 if p.turned else 1,
     )
-    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     part = _part(p)
     in_pairs = p.dtype == "bfloat16" and paired_planes.can(p.source[1], p.pad)
     return launch(
         paired_planes.KERNELS[p.stride] if in_pairs else _KERNELS[p.stride, part][p.dtype],
         words,
-        arguments,
+        arguments_of(Block, biases),
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
+from atled_cpu_numba.kernels.depthwise.plane_walk import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     STREAMED_BYTES,
@@ -27,7 +28,6 @@ from atled_cpu_numba.store import Kernel
 _ELEMENTS_PER_US = 4e3  # a cautious rate of one core, for the number of shares
 _BAND_BYTES = 16 << 10  # of rows that are written past the caches together: with their source, in the nearest cache
 _LEAST_BAND = 4
-LEAST_AFTER = 1024  # elements of planes that `after` sees together: calls for each of the smallest take longer
 
 
 @layout

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
-from atled_cpu_numba.kernels.depthwise.squares import LEAST_AFTER
+from atled_cpu_numba.kernels.depthwise.filter_words import Filter, arguments_of, sizes_of
+from atled_cpu_numba.kernels.depthwise.plane_walk import make_plane_walk
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
-from atled_cpu_numba.kernels.shared.launch import in_lines, kernels_by_dtype, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, Phase, extents, leading_phases, pair_count
 
@@ -23,39 +24,28 @@ _PLANES_PER_US = {1: 4e3, 2: 2e3}  # elements of filtered planes, cautious rates
 
 
 @layout
-class Block:
-    """What the kernels read. The slices follow: the place of each, how many taps see one, and their pairs."""
+class Block(Filter):
+    """What the kernels read; a plane is a volume, its height and width and the rows and columns are of a slice of that.
 
-    x: int  # address
-    weight: int
-    bias: int  # or 0
-    y: int
-    workspace: int
-    share_bytes: int  # of workspace: a vector of the bias, then sums
-    images: int
+    Workspace is a vector of the bias, then sums. The slices follow: the place of each, how many taps see one, and their
+    pairs.
+    """
+
     planes: int  # of the source, per channel
-    height: int  # of each
-    width: int
-    results: int  # per image
-    result_slices: int  # of each
-    rows: int  # of the result
-    columns: int
+    result_slices: int  # of each result
     left: int  # 1 if the first window of a row is cut
     right: int  # 1 if the last one is
-    per_channel: int  # results per channel of the source
     filters: int  # of a result
     first_tap: int  # 0, or 8 for a kernel that is turned around
     tap_step: int  # 1, or -1
     slice_words: int  # from slice to slice in what follows
-    after: int  # range kernel to run on what is written of y, or 0
-    after_block: int
     slices: int = 0
 
 
 class Problem(NamedTuple):
     """A depthwise convolution, or its adjoint, which is another one.
 
-    leading: the axes before the last two.  source, result: height and width.  results: per image; per_channel: of them
+    leading: the axes before the last two.  source, result: height and width.  results: per image; per_plane: of them
     from one channel of the source.  kernel, pad, stride, dilation: along the last two axes, those of a convolution.
     turned: whether the kernel is to be turned around.
     """
@@ -64,7 +54,7 @@ class Problem(NamedTuple):
     leading: tuple[Axis, ...]
     source: Pair
     results: int
-    per_channel: int
+    per_plane: int
     result: Pair
     kernel: Pair
     pad: Pair
@@ -75,47 +65,43 @@ class Problem(NamedTuple):
 
 
 def _build(dtype: str, stride: int) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, ints64, words
+    from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.depthwise.volume_blocks import make_volume_filter
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
     element, floats, vector = SIZES[dtype], Real(dtype).pointer, lanes_of(dtype).vector
     volume_filter = make_volume_filter(stride, dtype)
 
+    @piece
+    def filter_channel(w, own, unit, end, number, channel):
+        height, width, rows, columns, slices, slices_at, bias_at = own
+        sums_at = bias_at + (element * vector + 63) // 64 * 64
+        bias = floats(bias_at)
+        x = w[Block.x] + element * channel * w[Block.planes] * height * width
+        weight = w[Block.weight] + element * (9 * w[Block.filters] * number + w[Block.first_tap])
+        for i in range(vector):
+            bias[i] = floats(w[Block.bias])[number] if w[Block.bias] != 0 else 0.0
+        for s in range(slices):
+            table = slices_at + 8 * s * w[Block.slice_words]
+            taps = ints64(table)[0]
+            y_at = w[Block.y] + element * (unit * slices + s) * rows * columns
+            if taps > 0:
+                given = (x, height, width, weight, w[Block.tap_step], table + 8, taps, bias_at, sums_at, y_at)
+                volume_filter((*given, columns, w[Block.left], w[Block.right]))
+            else:
+                y = floats(y_at)
+                for i in range(rows * columns):
+                    y[i] = bias[0]
+
+    walk = make_plane_walk(Block, filter_channel)
+
     @kernel
     def depthwise_volumes(block, part, parts):
         w = words(block)
-        height, width, results, per_channel = w[Block.height], w[Block.width], w[Block.results], w[Block.per_channel]
         rows, columns, slices = w[Block.rows], w[Block.columns], w[Block.result_slices]
         bias_at = w[Block.workspace] + w[Block.share_bytes] * part
-        sums_at = bias_at + (element * vector + 63) // 64 * 64
-        bias = floats(bias_at)
-        units = w[Block.images] * results
-        first, end = units * part // parts, units * (part + 1) // parts
-        begin = first * slices * rows * columns  # of what `after` is to see
-        for unit in range(first, end):
-            image = unit // results
-            number = unit - image * results
-            channel = image * (results // per_channel) + number // per_channel
-            x = w[Block.x] + element * channel * w[Block.planes] * height * width
-            weight = w[Block.weight] + element * (9 * w[Block.filters] * number + w[Block.first_tap])
-            for i in range(vector):
-                bias[i] = floats(w[Block.bias])[number] if w[Block.bias] != 0 else 0.0
-            for s in range(slices):
-                table = block + 8 * (Block.slices + s * w[Block.slice_words])
-                taps = ints64(table)[0]
-                y_at = w[Block.y] + element * (unit * slices + s) * rows * columns
-                if taps > 0:
-                    given = (x, height, width, weight, w[Block.tap_step], table + 8, taps, bias_at, sums_at, y_at)
-                    volume_filter((*given, columns, w[Block.left], w[Block.right]))
-                else:
-                    y = floats(y_at)
-                    for i in range(rows * columns):
-                        y[i] = bias[0]
-            behind = (unit + 1) * slices * rows * columns
-            if w[Block.after] != 0 and (unit + 1 == end or behind - begin >= LEAST_AFTER):
-                call3(w[Block.after], w[Block.after_block], begin, behind)
-                begin = behind
+        own = (w[Block.height], w[Block.width], rows, columns, slices, block + 8 * Block.slices, bias_at)
+        walk(w, part, parts, slices * rows * columns, own)
         return 0
 
     return depthwise_volumes
@@ -143,28 +129,21 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     share_bytes = in_lines(element * vector) + in_lines(element * vector * (p.result[0] + 1))
     words = filled(
         Block,
+        **sizes_of(p),
         share_bytes=share_bytes,
-        images=p.images,
         planes=planes,
-        height=p.source[0],
-        width=p.source[1],
-        results=p.results,
         result_slices=slices,
-        rows=p.result[0],
-        columns=p.result[1],
         left=p.pad[1],
         right=max(0, (p.result[1] - 1) * stride - p.pad[1] + 3 - p.source[1]),
-        per_channel=p.per_channel,
         filters=filters,
         first_tap=8 if p.turned else 0,
         tap_step=-1 if p.turned else 1,
         slice_words=1 + 2 * taps,
     )
-    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     return launch(
         _KERNELS[stride][p.dtype],
         words + _slice_words(phases, taps),
-        arguments,
+        arguments_of(Block, biases),
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},
