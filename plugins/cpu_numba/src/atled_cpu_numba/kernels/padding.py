@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Call, NamedTuple, Prepared
-from atled_cpu_numba.kernels.shared.elements import real_of
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
     REALS,
@@ -63,29 +62,17 @@ class _Axis(NamedTuple):
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, words
-    from atled_cpu_numba.kernels.shared.lanes import SIZES
-    from atled_cpu_numba.kernels.shared.moves import moves_of
-    from atled_cpu_numba.kernels.shared.narrow_vectors import make_element_access
-    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
+    from atled_cpu_numba.kernels.shared.moves import make_number, moves_of
+    from atled_cpu_numba.kernels.shared.options import inlined, kernel
 
     elements, size, copy_rows = moves_of(dtype)
-    number = Real(real_of(dtype)).kind
+    number = make_number(dtype)
 
-    if dtype in SIZES:
-
-        @inlined
-        def fill(at, count, value):
-            y = elements(at)
-            for i in range(count):
-                y[i] = value
-
-    else:
-        store_element = make_element_access(dtype)[1]
-
-        @inlined
-        def fill(at, count, value):
-            for i in range(count):
-                store_element(at, i, value)
+    @inlined
+    def fill(at, count, value):
+        y = elements(at)
+        for i in range(count):
+            y[i] = value
 
     @kernel
     def pad(block, part, parts):

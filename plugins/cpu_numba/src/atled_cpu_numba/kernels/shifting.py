@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from atled.plugin import Call, Prepared, shift_sources
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    MOVED,
+    REALS,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -32,24 +42,25 @@ _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of share
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    elements, size, _ = moves_of(dtype)
+    can_add = dtype in REALS
 
     @kernel
     def shift(block, part, parts):
         w = words(block)
-        count, axes, adds = w[Block.count], w[Block.axes], w[Block.adds] != 0
+        count, axes, adds = w[Block.count], w[Block.axes], can_add and w[Block.adds] != 0
         length = w[_BEFORE_SIZES + axes]
         last = Block.sizes + axes - length
         for axis in range(axes):
             last += w[Block.sizes + axis]
         for sample in range(w[Block.samples] * part // parts, w[Block.samples] * (part + 1) // parts):
-            x, y = floats(w[Block.x] + size * sample * count), floats(w[Block.y] + size * sample * count)
+            x, y = elements(w[Block.x] + size * sample * count), elements(w[Block.y] + size * sample * count)
             if adds:
                 for i in range(count):
-                    y[i] = number(0)
+                    y[i] = 0
             for row in range(count // length):
                 rest, other, table = row, 0, last
                 for before in range(1, axes):
@@ -69,12 +80,17 @@ def _build(dtype: str) -> Callable[..., int]:
     return shift
 
 
-_KERNELS = kernels_by_dtype("shift", _build)
+_SHORTS = "16 bits"  # as `moved_as` has it
+_KERNELS = {
+    **kernels_by_dtype("shift", _build),
+    _SHORTS: Kernel("shift_shorts", partial(_build, _SHORTS), parameters=(_SHORTS,)),
+}
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64 and not empty."""
-    return refuse_floats(call, REALS, floats=(0,), empty=False, moves=call.spec.name == "Shift") or True
+    """Whether x is not empty, and float32 or float64, or of elements of as many bytes or two that are only moved."""
+    moves = call.spec.name == "Shift"
+    return refuse_floats(call, MOVED if moves else REALS, floats=(0,), empty=False, moves=moves) or True
 
 
 def prepare(call: Call) -> Prepared:

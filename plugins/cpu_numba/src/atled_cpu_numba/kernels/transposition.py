@@ -64,7 +64,7 @@ def _build(dtype: str) -> Callable[..., int]:
     if dtype == _SHORTS:
         from atled_cpu_numba.kernels.shared import shorts
 
-        size, side, move_short, transpose_shorts = 2, shorts.SIDE, shorts.move_short, shorts.transpose_shorts
+        size, side, move_short, transpose_shorts = 2, shorts.SIDE, shorts.make_move_shorts(1), shorts.transpose_shorts
 
         @inlined
         def move(source, target):

@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
 from atled_cpu_numba.codegen import ints16
-from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes
+from atled_cpu_numba.kernels.shared.narrow_vectors import rounded
 from atled_cpu_numba.kernels.shared.options import Real, inlined
-from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+from atled_cpu_numba.kernels.shared.shorts import make_move_shorts
+from atled_cpu_numba.kernels.shared.vectors import Writer, make_copy_rows
+
+_FEW_SHORTS = 4  # elements of a part of a row that is shorter than a vector
 
 
 class Moves(NamedTuple):
@@ -31,12 +39,48 @@ def moves_of(dtype: str) -> Moves:
         real = Real(dtype)
         return Moves(real.pointer, real.size, make_copy_rows(dtype))
 
+    few, many = _FEW_SHORTS, 2 * host_lanes().vector
+    copy_ones, copy_few, copy_many = (_make_copy_shorts(width) for width in (1, few, many))
+
     @inlined
     def copy_shorts(arguments):
-        source, source_row, target, target_row, rows, count = arguments
-        for row in range(rows):
-            x, y = ints16(source + 2 * row * source_row), ints16(target + 2 * row * target_row)
-            for i in range(count):
-                y[i] = x[i]
+        if arguments[-1] >= many:
+            copy_many(arguments)
+        elif arguments[-1] >= few:
+            copy_few(arguments)
+        elif arguments[-1] > 0:
+            copy_ones(arguments)
 
     return Moves(ints16, 2, copy_shorts)
+
+
+def _make_copy_shorts(width: int) -> Any:
+    """The copies of rows of at least `width` elements, so many at a time."""
+    move = make_move_shorts(width)
+
+    @inlined
+    def copy_by_width(arguments):
+        source, source_row, target, target_row, rows, count = arguments
+        last = 2 * (count - width)
+        for row in range(rows):
+            x, y = source + 2 * row * source_row, target + 2 * row * target_row
+            for at in range(0, last, 2 * width):
+                move((x + at, y + at))
+            move((x + last, y + last))  # overlaps the ones before: LLVM's loop for the rest takes longer
+
+    return copy_by_width
+
+
+def make_number(dtype: str) -> Any:
+    """A function from a float64 to an element of `dtype`, as `Moves.pointer` takes it."""
+    if dtype in SIZES:
+        return Real(dtype).kind
+
+    def bits_of(typing_context, value):
+        def code(context, builder, signature, values):
+            single = builder.fptrunc(values[0], ir.FloatType())
+            return builder.bitcast(rounded(Writer(builder), single, dtype, 1), ir.IntType(16))
+
+        return types.int16(types.float64), code
+
+    return intrinsic(bits_of)

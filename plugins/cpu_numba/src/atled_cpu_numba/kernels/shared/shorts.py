@@ -1,9 +1,11 @@
-"""numba intrinsics that move elements of 16 bits: square blocks, transposed, and single ones.
+"""numba intrinsics that move elements of 16 bits: square blocks, transposed, and some neighbours.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from llvmlite import ir
 
@@ -29,16 +31,21 @@ def _generate_transpose(w, source, source_row, target, target_row):
         builder.store(rows[c], place(target, target_row, c), align=2)
 
 
-def _generate_move(w, source, target):
-    builder = w.builder
-    value = builder.load(builder.inttoptr(source, _SHORT.as_pointer()), align=2, typ=_SHORT)
-    builder.store(value, builder.inttoptr(target, _SHORT.as_pointer()), align=2)
-
-
 transpose_shorts = vector_intrinsic(
     "transpose_shorts",
     4,
     _generate_transpose,
     "transpose_shorts((source, source_row, target, target_row)): a block; from row to row in elements.",
 )
-move_short = vector_intrinsic("move_short", 2, _generate_move, "move_short((source, target)): one element.")
+
+
+def make_move_shorts(count: int) -> Any:
+    """An intrinsic move_shorts((source, target)) of `count` neighbours; all are read before one is written."""
+    kind = _SHORT if count == 1 else ir.VectorType(_SHORT, count)
+
+    def generate(w, source, target):
+        builder = w.builder
+        value = builder.load(builder.inttoptr(source, kind.as_pointer()), align=2, typ=kind)
+        builder.store(value, builder.inttoptr(target, kind.as_pointer()), align=2)
+
+    return vector_intrinsic("move_shorts", 2, generate, f"move_shorts((source, target)): {count} elements.")
