@@ -6,17 +6,19 @@ Addresses are int64 in bytes, strides and counts are int64 in elements.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
+from atled.plugin import NamedTuple
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.vectors import terms_at_once, transpose_registers, vector_intrinsic
 
 _INT64 = ir.IntType(64)
 _QUARTET = 4
 _TERMS_AT_ONCE = 4  # of sums, between two steps of a loop
-_LINE_BYTES = 64  # of the caches
 
 
 def make_lane_tile(step: int, dtype: str) -> Any:
@@ -69,49 +71,33 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
     s: S[m, p] at s[p * s_step + m], a bias with s_step 0, or what an earlier part of the sums left in `sums`.
     sums: where they are left for the next part, (positions, width), or 0 where this is the last one.
     y: Y[m, p] at y[m * y_row + p], written by the last part.
-    ahead, ahead_step: a line for each of the k terms is prefetched, some of them in one.
+    ahead, ahead_step: the line at ahead[i * ahead_step] is prefetched for each i < k that begins a round of terms.
     """
     # Tiles some places further on read the same row of the source, which processors do not foresee. With tiles so low
     # that each instruction counts, asking takes as long as waiting, or longer.
-    looks_ahead, at_once = not lanes_of(dtype).has_short_tiles, terms_at_once(positions * vectors, _TERMS_AT_ONCE)
+    looks_ahead = not lanes_of(dtype).has_short_tiles
 
     def generate(w, k, offsets, a, b, s, s_step, sums, y, y_row, ahead, ahead_step):
         builder = w.builder
-        a, b, s, y, ahead = (w.pointer(address) for address in (a, b, s, y, ahead))
+        a, y = w.pointer(a), w.pointer(y)
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
-        rows = [w.at(s, builder.mul(s_step, w.number(p))) for p in range(positions)]
-        begins, width = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)], vectors * w.width
-        round_step = builder.mul(ahead_step, w.number(at_once))
 
-        def with_terms(carried, count):
-            totals, entry, b_now, wanted = carried[:-3], carried[-3], w.opaque(carried[-2]), carried[-1]
-            w.prefetch(wanted)
-            for term in range(count):
-                w.keep_order()
-                place = w.at(a, builder.load(builder.gep(entry, [w.number(term)]), typ=_INT64))
-                weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
-                if looks_ahead:
-                    w.prefetch(w.at(place, _LINE_BYTES // w.size))
-                values = [w.splat(w.load_one(w.at(place, p))) for p in range(positions)]
-                pairs = [(value, weight) for value in values for weight in weights]
-                totals = [w.multiply_add(*pair, total) for pair, total in zip(pairs, totals, strict=True)]
-            return [
-                *totals,
-                builder.gep(entry, [w.number(count)]),
-                w.at(b_now, count * width),
-                w.at(wanted, ahead_step if count == 1 else round_step),
-            ]
+        def place_of(entry, term):
+            return w.at(a, builder.load(builder.gep(entry, [w.number(term)]), typ=_INT64))
 
-        following = w.in_rounds(k, at_once, [*begins, offsets, b, ahead], with_terms)
+        def next_entry(entry, count):
+            return builder.gep(entry, [w.number(count)])
+
+        of_a = _Terms(offsets, place_of, next_entry, looks_ahead)
+        totals = _position_sums(w, positions, vectors, k, of_a, b, s, s_step, ahead, ahead_step)
         with builder.if_else(builder.icmp_signed("!=", sums, w.number(0))) as (then, otherwise):
             with then:
-                for number in range(positions * vectors):
-                    w.store(following[number], w.at(w.pointer(sums), number * w.width))
+                _leave(w, totals, w.pointer(sums))
             with otherwise:
                 for v in range(vectors):
                     for first in range(0, positions, w.width):
                         count = min(w.width, positions - first)
-                        lines = [following[(first + p) * vectors + v] for p in range(count)]
+                        lines = [totals[(first + p) * vectors + v] for p in range(count)]
                         lines += [w.zeros] * (w.width - count)
                         transpose_registers(w, lines)
                         for m in range(w.width):
@@ -129,36 +115,74 @@ def make_collected_tile(positions: int, vectors: int, dtype: str) -> Any:
     sums: where they are left, (positions, width), whether or not there is a next part.
     All places but the first are known when it is compiled: instructions are what multiplies, and what that reads.
     """
-    at_once = terms_at_once(positions * vectors, _TERMS_AT_ONCE)
 
     def generate(w, k, a, b, s, s_step, sums, ahead, ahead_step):
-        a, b, s, sums, ahead = (w.pointer(address) for address in (a, b, s, sums, ahead))
-        width = vectors * w.width
-        rows = [w.at(s, w.builder.mul(s_step, w.number(p))) for p in range(positions)]
-        begins = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)]
-        round_step = w.builder.mul(ahead_step, w.number(at_once))
+        def place_of(a_now, term):
+            return w.at(a_now, term * positions)
 
-        def with_terms(carried, count):
-            totals, a_now, b_now, wanted = carried[:-3], w.opaque(carried[-3]), w.opaque(carried[-2]), carried[-1]
-            w.prefetch(wanted)
-            for term in range(count):
-                w.keep_order()
-                weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
-                values = [w.splat(w.load_one(w.at(a_now, term * positions + p))) for p in range(positions)]
-                pairs = [(value, weight) for value in values for weight in weights]
-                totals = [w.multiply_add(*pair, total) for pair, total in zip(pairs, totals, strict=True)]
-            return [
-                *totals,
-                w.at(a_now, count * positions),
-                w.at(b_now, count * width),
-                w.at(wanted, ahead_step if count == 1 else round_step),
-            ]
+        def next_a(a_now, count):
+            return w.at(a_now, count * positions)
 
-        totals = w.in_rounds(k, at_once, [*begins, a, b, ahead], with_terms)
-        for number in range(positions * vectors):
-            w.store(totals[number], w.at(sums, number * w.width))
+        of_a = _Terms(w.pointer(a), place_of, next_a, is_opaque=True)
+        _leave(
+            w,
+            _position_sums(w, positions, vectors, k, of_a, b, s, s_step, ahead, ahead_step),
+            w.pointer(sums),
+        )
 
     return vector_intrinsic("collected_tile", 8, generate, "One tile of few positions; see make_collected_tile.", dtype)
+
+
+class _Terms(NamedTuple):
+    """Where the terms of a tile's sums find A, of which all `positions` of a term lie side by side.
+
+    first: pointer of the first round.  place_of(pointer, term): of a round's pointer, where its terms are.
+    next_of(pointer, count): that of the next round.
+    looks_ahead: whether the line behind each place is prefetched.  is_opaque: whether LLVM is to keep to one pointer.
+    """
+
+    first: Any
+    place_of: Callable[[Any, int], Any]
+    next_of: Callable[[Any, int], Any]
+    looks_ahead: bool = False
+    is_opaque: bool = False
+
+
+def _position_sums(
+    w: Any, positions: int, vectors: int, k: Any, of_a: _Terms, b: Any, s: Any, s_step: Any, ahead: Any, ahead_step: Any
+) -> list[Any]:
+    """The sums of a tile of `make_position_tile`, whose words those behind `of_a` are: a vector of maps by position."""
+    at_once, width = terms_at_once(positions * vectors, _TERMS_AT_ONCE), vectors * w.width
+    b, s, ahead = (w.pointer(address) for address in (b, s, ahead))
+    rows = [w.at(s, w.builder.mul(s_step, w.number(p))) for p in range(positions)]
+    begins = [w.load(w.at(row, v * w.width)) for row in rows for v in range(vectors)]
+    round_step = w.builder.mul(ahead_step, w.number(at_once))
+
+    def with_terms(carried, count):
+        totals, wanted = carried[:-3], carried[-1]
+        a_now = w.opaque(carried[-3]) if of_a.is_opaque else carried[-3]
+        b_now = w.opaque(carried[-2])
+        w.prefetch(wanted)
+        for term in range(count):
+            w.keep_order()
+            place = of_a.place_of(a_now, term)
+            weights = [w.load(w.at(b_now, term * width + v * w.width)) for v in range(vectors)]
+            if of_a.looks_ahead:
+                w.prefetch(w.at(place, LINE_BYTES // w.size))
+            values = [w.splat(w.load_one(w.at(place, p))) for p in range(positions)]
+            pairs = [(value, weight) for value in values for weight in weights]
+            totals = [w.multiply_add(*pair, total) for pair, total in zip(pairs, totals, strict=True)]
+        following = of_a.next_of(a_now, count), w.at(b_now, count * width)
+        return [*totals, *following, w.at(wanted, ahead_step if count == 1 else round_step)]
+
+    following: list[Any] = w.in_rounds(k, at_once, [*begins, of_a.first, b, ahead], with_terms)
+    return following[: positions * vectors]
+
+
+def _leave(w: Any, sums: list[Any], target: Any) -> None:
+    """Write the sums of a tile for the next part of them."""
+    for number, vector in enumerate(sums):
+        w.store(vector, w.at(target, number * w.width))
 
 
 def make_collect_tile(positions: int, dtype: str) -> Any:

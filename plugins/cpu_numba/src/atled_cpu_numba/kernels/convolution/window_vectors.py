@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
-
-_LINE_BYTES = 64  # of the cache
 
 
 def pitch_of(windows: int, dtype: str) -> int:
@@ -17,7 +16,7 @@ def pitch_of(windows: int, dtype: str) -> int:
 
     The last vector may reach beyond the last window.
     """
-    line = _LINE_BYTES // SIZES[dtype]
+    line = LINE_BYTES // SIZES[dtype]
     lines = -(-(windows + lanes_of(dtype).vector) // line)
     return (lines + 1 - lines % 2) * line
 

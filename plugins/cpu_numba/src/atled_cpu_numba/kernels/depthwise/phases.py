@@ -13,13 +13,13 @@ from typing import Any
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.vectors import vector_intrinsic
 from atled_cpu_numba.kernels.shared.window_rows import load_pairs
 
 _INT32 = ir.IntType(32)
 _PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
-_LINE_BYTES = 64
 _SPREAD_VECTORS = 2  # as many as share the taps, which are read again and again
 _MOST_SUMS = 12 if host_lanes().vector == 8 else 25  # in registers, of which AVX2 has half as many
 
@@ -117,7 +117,7 @@ def _generate_split(w, x, row_step, width, left, rows, even, ahead, pitch, next_
         start = builder.add(left, builder.mul(first, w.number(2)))
         with w.counted(rows, [x, w.at(even, first)]) as (_row, (row, to), following):
             values = load_pairs(w, row, start, widths, w.zeros)
-            for line in range(0, 2 * w.width, _LINE_BYTES // w.size):
+            for line in range(0, 2 * w.width, LINE_BYTES // w.size):
                 w.prefetch(w.at(w.at(w.at(row, start), next_x), line))
             w.store(values[0], to)
             w.store(values[1], w.at(to, ahead))

@@ -25,7 +25,6 @@ from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.products.matmul_plan import (
     ACROSS,
     DOT_ROWS,
-    LINE_BYTES,
     NARROW,
     PACKED_ROWS,
     Plan,
@@ -47,6 +46,7 @@ from atled_cpu_numba.kernels.products.panels import (
 )
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,

@@ -15,13 +15,13 @@ from atled_cpu_numba.kernels.products.row_products import (
     packed_bytes,
 )
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_ROWS, are_wide, wide_columns
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.store import Kernel
 
 # The ways: see `matmul`.
 ROWS, PACKED_ROWS, ACROSS, NARROW = 0, 1, 2, 3
 
-LINE_BYTES = 64  # of the caches
 DOT_ROWS = 4  # of A, by B transposed, as dot products: more of them would read B too often
 
 # Measured on Zen 5, with 1 MiB of level-2 cache.

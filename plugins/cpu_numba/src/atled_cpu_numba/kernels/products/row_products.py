@@ -89,6 +89,7 @@ def packed_bytes(k: int, n: int, dtype: str, columns: int) -> int:
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.products.chosen_tiles import make_chosen_tile
     from atled_cpu_numba.kernels.products.tiles import make_near_tile, make_row_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
@@ -101,11 +102,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     copying = make_row_tile(rows, vectors, dtype, copies=True)
     copying_two_thirds = make_row_tile(two_thirds, vectors, dtype, copies=True)
     copying_third = make_row_tile(third, vectors, dtype, copies=True)
-    plain = make_row_tile(rows, vectors, dtype)
-    near, near_two_thirds = make_near_tile(rows, vectors, dtype), make_near_tile(two_thirds, vectors, dtype)
-    asking = make_near_tile(rows, vectors, dtype, asks=True)
+    chosen, near_two_thirds = make_chosen_tile(rows, vectors, dtype), make_near_tile(two_thirds, vectors, dtype)
     asking_two_thirds = make_near_tile(two_thirds, vectors, dtype, asks=True)
-    near_by_columns = make_near_tile(rows, vectors, dtype, by_columns=True)
     plain_two_thirds = make_row_tile(two_thirds, vectors, dtype)
     plain_third = make_row_tile(third, vectors, dtype)
     # For the last columns, all heights.
@@ -167,20 +165,13 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     plain_slim(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
                     )
-                elif a_is_near and is_by_rows and wanted != 0 and rest > two_thirds:
-                    asking((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
+                elif rest > two_thirds:
+                    given = (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left)
+                    chosen(a_is_near, *given, wanted, down)
                 elif a_is_near and is_by_rows and wanted != 0 and rest > third:
                     asking_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
-                elif a_is_near and is_by_rows and rest > two_thirds:
-                    near((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
-                elif a_is_near and wanted == 0 and rest > two_thirds:
-                    near_by_columns((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
-                elif has_near and is_by_rows and third < rest <= two_thirds:
+                elif has_near and is_by_rows and rest > third:
                     near_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
-                elif rest > two_thirds:
-                    plain(
-                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
-                    )
                 elif rest > third:
                     plain_two_thirds(
                         (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)

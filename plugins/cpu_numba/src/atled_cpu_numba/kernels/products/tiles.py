@@ -11,11 +11,11 @@ from typing import Any
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.vectors import Writer, terms_at_once, transpose_registers, vector_intrinsic
 
 _INT64 = ir.IntType(64)
-_LINE_BYTES = 64  # of the cache
 _MASKED_BYTES = 64  # of a vector under AVX-512
 _TERMS_AT_ONCE = 2  # of sums, between two steps of a loop
 _REGISTERS = 16  # of vectors, under AVX2
@@ -105,7 +105,7 @@ def make_row_tile(
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [builder.add(at, a_column), w.at(b_now, b_step)]
             following.append(w.at(copy_now, step) if copies else copy_now)
-            following.append(w.at(a_next, _LINE_BYTES // w.size))
+            following.append(w.at(a_next, LINE_BYTES // w.size))
         if streams:
             _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
         else:
@@ -137,7 +137,7 @@ def make_near_tile(
     ago, and instructions that find nothing to do take up to a tenth of the time (Zen 3, beside a busy core).
     """
     vector = lanes_of(dtype).vector
-    width, step, line = vectors * vector, (panel_vectors or vectors) * vector, _LINE_BYTES // SIZES[dtype]
+    width, step, line = vectors * vector, (panel_vectors or vectors) * vector, LINE_BYTES // SIZES[dtype]
     # Sums, vectors of B, and one number of A: of all registers, none is left for loads that LLVM would move up.
     is_full = (rows + 1) * vectors + 1 == _REGISTERS
     terms = terms or terms_at_once(rows * vectors, _TERMS_AT_ONCE)
@@ -273,7 +273,7 @@ def make_across_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
             for r in range(rows):
                 value = w.splat(w.load_one(w.at(starts[r], at)))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, _LINE_BYTES // w.size)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, LINE_BYTES // w.size)]
         whole = builder.icmp_signed("==", m, w.number(rows))
         mask = w.first_lanes(m)
         for v in range(vectors):
@@ -300,9 +300,9 @@ def _line_places(count: int, dtype: str) -> list[int]:
 
     Wherever the first one lies, if they are no more than a line; more of them are taken to begin with a line.
     """
-    if SIZES[dtype] * count <= _LINE_BYTES:
+    if SIZES[dtype] * count <= LINE_BYTES:
         return [0, count - 1]
-    return list(range(0, count, _LINE_BYTES // SIZES[dtype]))
+    return list(range(0, count, LINE_BYTES // SIZES[dtype]))
 
 
 def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
@@ -477,7 +477,7 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
 
         def with_terms(carried, count):
             sums, a_now, b_now = carried[:-2], w.opaque(carried[-2]), carried[-1]
-            for at in range(0, count * packed_rows, _LINE_BYTES // w.size):
+            for at in range(0, count * packed_rows, LINE_BYTES // w.size):
                 w.prefetch(w.at(w.at(a_now, ahead), at))
             for term in range(count):
                 b_vectors = [w.load(w.at(b_now, j * w.width)) for j in range(vectors)]

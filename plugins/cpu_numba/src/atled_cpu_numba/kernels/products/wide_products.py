@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.products.row_products import NEAR_BYTES, Rows
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import SIZES, Lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 
@@ -18,7 +19,7 @@ WIDE_ROWS, _VECTORS = 4, 3
 _TWO_HEIGHT, _ONE_HEIGHT = 6, 8  # rows of the tiles for the last columns, of two vectors and of one
 _TERMS = 4  # of sums, between two steps of a loop
 # Of the next panel, at each such step of the first two tiles: half of what they read of their own, which is all of it.
-_LINE_BYTES, _ASKED_LINES = 64, 3
+_ASKED_LINES = 3
 # Time for a row of so many vectors of columns, in that of one vector in tiles of 6 x 2 of them; and in those of
 # MULTIPLY_ROWS.
 _COSTS, _ROWS_COSTS = (0.0, 1.4, 2.1, 2.76), (0.0, 2.0, 2.0)
@@ -43,17 +44,15 @@ def are_wide(m: int, n: int, lanes: Lanes) -> bool:
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.products.chosen_tiles import make_chosen_tile
     from atled_cpu_numba.kernels.products.tiles import make_near_tile, make_row_tile
     from atled_cpu_numba.kernels.shared.options import kernel
 
     element, vector = SIZES[dtype], lanes_of(dtype).vector
-    columns, asked = _VECTORS * vector, _ASKED_LINES * _LINE_BYTES // element
+    columns, asked = _VECTORS * vector, _ASKED_LINES * LINE_BYTES // element
     copying = make_row_tile(WIDE_ROWS, _VECTORS, dtype, copies=True)
-    plain = make_row_tile(WIDE_ROWS, _VECTORS, dtype)
-    near = make_near_tile(WIDE_ROWS, _VECTORS, dtype, terms=_TERMS)
-    asking = make_near_tile(WIDE_ROWS, _VECTORS, dtype, terms=_TERMS, asks=True)
+    chosen = make_chosen_tile(WIDE_ROWS, _VECTORS, dtype, _TERMS)
     asking_next = make_near_tile(WIDE_ROWS, _VECTORS, dtype, terms=_TERMS, asked_lines=_ASKED_LINES)
-    near_by_columns = make_near_tile(WIDE_ROWS, _VECTORS, dtype, by_columns=True)
     slender = (_TWO_HEIGHT, 2), (_ONE_HEIGHT, 1)  # for the last columns
     copying_two, copying_one = (
         make_row_tile(height, vectors, dtype, copies=True, panel_vectors=_VECTORS) for height, vectors in slender
@@ -110,16 +109,9 @@ def _build(dtype: str) -> Callable[..., int]:
                 elif a_is_near and is_by_rows and copy == 0 and i < 2 * WIDE_ROWS and m > WIDE_ROWS:
                     next_lines = b_panel + i // WIDE_ROWS * (k // _TERMS) * asked
                     asking_next((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, next_lines))
-                elif a_is_near and is_by_rows and wanted != 0:
-                    asking((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
-                elif a_is_near and is_by_rows:
-                    near((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
-                elif a_is_near and wanted == 0:
-                    near_by_columns((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
                 else:
-                    plain(
-                        (k, a_at, a_row, a_column, b_at, columns, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
-                    )  # fmt: skip
+                    given = (k, a_at, a_row, a_column, b_at, columns, c_at, c_row, s_at, s_row, rest, left)
+                    chosen(a_is_near, *given, wanted, down)
                 i += rest
         return 0
 

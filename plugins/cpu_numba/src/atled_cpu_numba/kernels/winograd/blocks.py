@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atled.plugin import NamedTuple
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.vectors import Writer, terms_at_once, transpose_registers, vector_intrinsic
 
@@ -22,7 +23,6 @@ from atled_cpu_numba.kernels.shared.vectors import Writer, terms_at_once, transp
 _ROWS_AHEAD = 24
 # Of a panel's sums: what else a loop does takes a tenth of the time of its products beside a busy hyperthread.
 _TERMS_AT_ONCE = 8
-_LINE_BYTES = 64  # of the caches
 
 SIDE = 6  # of a tile that is read
 STEP = 4  # of the results of a tile, for kernels of 3 x 3
@@ -360,7 +360,7 @@ def make_panel_tile(rows: int, vectors: int, columns: int, dtype: str = "float32
             for term in range(count):
                 w.keep_order()
                 b_vectors = [w.load(w.at(b_now, term * columns + j * w.width)) for j in range(vectors)]
-                for j in range(0, vectors * w.width, _LINE_BYTES // w.size):
+                for j in range(0, vectors * w.width, LINE_BYTES // w.size):
                     w.prefetch(w.at(b_now, (_ROWS_AHEAD + term) * columns + j))
                 values = [w.splat(w.load_one(w.at(a_now, r * w.width + term))) for r in range(rows)]
                 pairs = [(value, b_vector) for value in values for b_vector in b_vectors]

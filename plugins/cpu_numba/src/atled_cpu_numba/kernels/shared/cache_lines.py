@@ -1,0 +1,3 @@
+"""What the lines of the processor's caches are like."""
+
+LINE_BYTES = 64
