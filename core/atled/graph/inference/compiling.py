@@ -308,23 +308,23 @@ class _Building:
         return x * found[0] + found[1]
 
     def _maker(self, source: Operand) -> tuple[OneCall, IRValue] | None:
-        """The call that makes a value for one reader out of an input x and of parameters, and x."""
+        """The product that makes a value for one reader out of an input x and of parameters, and x."""
         if not isinstance(source, tuple) or self._recorded.reads[source] > 1:
             return None
         maker = self._recorded.calls[source[0]]
-        if not self._are_fixed.issuperset(maker.operands[1:]):
+        if maker.spec.name not in PRODUCTS or not self._are_fixed.issuperset(maker.operands[1:]):
             return None
         x = self._value(maker.operands[0])
         return None if x is None else (maker, x)
 
     def _shifted(self, number: int, source: Operand, shift: Operand) -> IRValue | None:
         """The product before a sum with that in its bias; None where it is none with one number per channel."""
+        if source in self._are_fixed or shift not in self._are_fixed:
+            return None
         made = self._maker(source)
-        if made is None or source in self._are_fixed or shift not in self._are_fixed:
+        if made is None:
             return None
         maker, x = made
-        if maker.spec.name not in PRODUCTS:
-            return None
         desc, shape = x.desc, self._present(source).shape
 
         def compute(graph: FixedGraph) -> IRValue | None:
@@ -339,7 +339,7 @@ class _Building:
     def _in_product(self, number: int, call: OneCall) -> IRValue | None:
         """The product before a normalization with that in it; None where there is none, or others read its result."""
         made = self._maker(call.operands[0])
-        if made is None or made[0].spec.name not in PRODUCTS:
+        if made is None:
             return None
         maker, x = made
         desc = x.desc

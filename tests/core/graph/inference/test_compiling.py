@@ -89,3 +89,9 @@ def test_two_parameters_that_are_one_array_are_no_two(lowered):
     y.forward()
     np.testing.assert_allclose(nn.inference(y, [x])(values), y.d, rtol=1e-4, atol=1e-4)
     assert len(lowered) == 3
+
+
+def test_what_is_added_may_come_of_a_function_without_inputs():
+    x = nn.Variable((2, 4))
+    infer = nn.inference(F.relu(x) + F.constant(1, x.shape), x)
+    np.testing.assert_array_equal(infer(np.float32([[-1, 0, 1, 2]] * 2)), [[1, 1, 2, 3]] * 2)
