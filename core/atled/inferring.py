@@ -178,7 +178,7 @@ class Inference:
                     f"inference with inputs[{number}] of dtype {given.dtype}",
                     f"the input is {desc.dtype}, to which {given.dtype} is not cast without loss",
                     "",
-                    f"give it as {desc.dtype}: array.astype(np.{desc.dtype})",
+                    f'give it as {desc.dtype}: array.astype("{desc.dtype}")',
                 )
             )
         return given.astype(desc.dtype)

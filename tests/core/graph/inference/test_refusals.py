@@ -78,6 +78,17 @@ def test_a_dtype_that_would_lose_digits_is_refused():
         nn.inference(y, x)(np.zeros((2, 4)))
 
 
+@pytest.mark.parametrize("config", ["float", "half", "bf16"])
+def test_the_cast_that_a_refused_dtype_names_is_one(config):
+    pytest.importorskip("ml_dtypes", reason="bf16 needs it")
+    with nn.context_scope(nn.Context([f"reference:{config}"])):
+        x, y = layer()
+    infer, array = nn.inference(y, x), np.zeros((2, 4))
+    with pytest.raises(TypeError, match="of dtype float64") as caught:
+        infer(array)
+    assert infer(eval(str(caught.value).rpartition(": ")[2])).shape == (2, 3)
+
+
 @pytest.mark.parametrize("given", ["abc", None, [[1, 2], [3]], [object()]])
 def test_what_is_no_array_of_numbers_is_refused_by_name_with_what_fits(given):
     x, y = layer()
