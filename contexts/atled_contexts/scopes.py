@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -140,14 +139,14 @@ def reset_default_context() -> None:
     change_everywhere()
 
 
-def context_scope(ctx: Context) -> AbstractContextManager[Context]:
+def context_scope(ctx: Context) -> SetWithin[Context]:
     """Put `ctx` in force for a `with` block, in this thread or asyncio task."""
     _check_context(ctx, "context_scope")
     return _enter(ctx)
 
 
 # `Any`: the arguments of a Context, which checks them.
-def using(*backends: BackendList, **changes: Any) -> AbstractContextManager[Context]:
+def using(*backends: BackendList, **changes: Any) -> SetWithin[Context]:
     """Override the backend list of the present Context for a `with` block: `with using("reference"):`.
 
     The other arguments stay where they fit; an entry without a type config takes that of the present first entry.
@@ -156,10 +155,8 @@ def using(*backends: BackendList, **changes: Any) -> AbstractContextManager[Cont
     return _enter(get_current_context().using(*backends, **changes))
 
 
-@contextmanager
-def _enter(ctx: Context) -> Iterator[Context]:
-    with SetWithin(_scope, ctx):
-        yield ctx
+def _enter(ctx: Any) -> SetWithin[Any]:  # Any: a variable of "Context or None" is set, and a Context given
+    return SetWithin(_scope, ctx, comes_again=True)
 
 
 def bind(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from atled_contexts.forks import lock_across_forks
 
@@ -12,8 +13,12 @@ if TYPE_CHECKING:
     from atled_contexts.context import Context
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _LIMIT = 256
+_INSIDE_LIMIT = 8
+"""The surroundings of so many blocks are kept by those around them."""
 
 _lock = lock_across_forks()
 
@@ -26,7 +31,7 @@ class Surroundings:
     context, auto_forward: what they were when it was last worked out, also after it was forgotten.
     """
 
-    __slots__ = ("arrays", "auto_forward", "context", "values")
+    __slots__ = ("_inside", "arrays", "auto_forward", "context", "values")
 
     context: Context
     auto_forward: bool
@@ -34,6 +39,21 @@ class Surroundings:
     def __init__(self) -> None:
         self.arrays: dict[Any, Any] | None = None
         self.values: dict[Any, Any] | None = None
+        # By variable and identity of the value that a block sets: the value, which is kept alive, and what is inside.
+        self._inside: dict[tuple[ContextVar[Any], int], tuple[object, Surroundings]] = {}
+
+    def inside(self, variable: ContextVar[_T], value: _T) -> Surroundings:
+        """Those of a block that sets a variable here: the same ones each time, so that what they know is kept.
+
+        What such blocks set besides leaves them as they are: it makes other ones (`change_here`).
+        """
+        key = variable, id(value)
+        found = self._inside.get(key)
+        if found is None:
+            if len(self._inside) >= _INSIDE_LIMIT:
+                self._inside.clear()
+            found = self._inside[key] = value, Surroundings()
+        return found[1]
 
     def forget(self) -> None:
         """Know nothing any more. The Context stays, for a thread that just found that it is known."""
@@ -83,25 +103,41 @@ def change_everywhere() -> None:
 
 
 class SetWithin(Generic[_T]):
-    """A `with` block in which a context variable, one of those that `here` stands for, has another value."""
+    """A `with` block in which a context variable, one of those that `here` stands for, has another value.
 
-    __slots__ = ("_inside", "_inside_token", "_token", "_value", "_variable")
+    As a decorator it is a block around each call of a function.
+    """
 
-    def __init__(self, variable: ContextVar[_T], value: _T) -> None:
-        """value: of the variable within the block."""
+    __slots__ = ("_comes_again", "_entered", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[_T], value: _T, *, comes_again: bool = False) -> None:
+        """value: of the variable within the block.  comes_again: whether further blocks are likely to set the same."""
         self._variable = variable
         self._value = value
+        self._comes_again = comes_again
+        self._entered: list[tuple[Token[_T], Surroundings, Token[Surroundings]]] = []
 
-    def __enter__(self) -> None:
-        """Set the value; the block has surroundings of its own."""
-        self._token: Token[_T] = self._variable.set(self._value)
-        self._inside = Surroundings()
-        self._inside_token = _here.set(self._inside)
+    def __enter__(self) -> _T:
+        """Set the value, and give it; the block has surroundings of its own."""
+        inside = _here.get().inside(self._variable, self._value) if self._comes_again else Surroundings()
+        self._entered.append((self._variable.set(self._value), inside, _here.set(inside)))
+        return self._value
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         """Set the value of before; its surroundings hold again, unless the block set something else."""
-        self._variable.reset(self._token)
-        if _here.get() is self._inside:
-            _here.reset(self._inside_token)
+        token, inside, inside_token = self._entered.pop()
+        self._variable.reset(token)
+        if _here.get() is inside:
+            _here.reset(inside_token)
         else:  # something was set within the block that may outlast it
             change_here()
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """The function, each call of it in such a block."""
+
+        @wraps(function)
+        def within(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with SetWithin(self._variable, self._value, comes_again=self._comes_again):
+                return function(*args, **kwargs)
+
+        return within

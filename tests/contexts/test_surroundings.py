@@ -24,6 +24,45 @@ def test_a_block_has_surroundings_of_its_own_and_gives_the_outer_one_back():
         assert here() is not first
 
 
+def test_blocks_that_set_the_same_again_have_the_same_surroundings():
+    with SetWithin(NUMBER, 1, comes_again=True):
+        first = here()
+        with SetWithin(NUMBER, 2, comes_again=True):
+            assert here() is not first
+    with SetWithin(NUMBER, 2, comes_again=True):
+        assert here() is not first
+    with SetWithin(NUMBER, 1, comes_again=True):
+        assert here() is first
+        change_here()
+        changed = here()
+    with SetWithin(NUMBER, 1, comes_again=True):
+        assert here() not in (first, changed)
+
+
+def test_surroundings_keep_those_of_few_blocks():
+    outside, values = here(), [object() for _ in range(100)]
+    kept: contextvars.ContextVar[object] = contextvars.ContextVar("kept", default=None)
+    for value in values:
+        with SetWithin(kept, value, comes_again=True):
+            assert kept.get() is value
+    assert len(outside._inside) <= 8
+
+
+def test_a_block_may_be_entered_again_also_within_itself():
+    outside, block = here(), SetWithin(NUMBER, 1)
+    with block, block:
+        assert NUMBER.get() == 1
+    assert NUMBER.get() == 0 and here() is outside
+
+
+def test_a_block_is_a_decorator_too():
+    @SetWithin(NUMBER, 1)
+    def number(depth: int) -> list[int]:
+        return [NUMBER.get(), *(number(depth - 1) if depth else ())]
+
+    assert number(2) == [1, 1, 1] and NUMBER.get() == 0 and number.__name__ == "number"
+
+
 def test_what_is_set_within_a_block_and_outlasts_it_leaves_no_old_surroundings():
     other: contextvars.ContextVar[int] = contextvars.ContextVar("other", default=0)
 

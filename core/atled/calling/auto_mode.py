@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from contextvars import ContextVar
 
 from atled_contexts.surroundings import SetWithin, change_everywhere, change_here
@@ -38,8 +36,6 @@ def set_auto_forward(auto: bool) -> None:
         change_here()
 
 
-@contextlib.contextmanager
-def auto_forward(auto: bool = True) -> Iterator[None]:
+def auto_forward(auto: bool = True) -> SetWithin[bool | None]:
     """Within the block, functions of Variables compute at the call; the graph is recorded all the same."""
-    with SetWithin(_AUTO_FORWARD, bool(auto)):
-        yield
+    return SetWithin(_AUTO_FORWARD, bool(auto), comes_again=True)

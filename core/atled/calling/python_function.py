@@ -175,7 +175,7 @@ def _named(function: PythonFunction, method: str) -> Iterator[None]:
         raise
 
 
-def _computing(auto: bool | None) -> contextlib.AbstractContextManager[None]:
+def _computing(auto: bool | None) -> contextlib.AbstractContextManager[object]:
     return contextlib.nullcontext() if auto is None else auto_forward(auto)
 
 
