@@ -120,8 +120,15 @@ def _later_apply(*arguments: object, **named: object) -> object:
     return _Calls.apply(*arguments, **named)
 
 
+def _later_put_into_itself(*arguments: object) -> None:
+    """Stands for `atled.calling.in_place.put_into_itself`, likewise."""
+    _importlib.import_module("atled.calling.in_place")
+    _Calls.put_into_itself(*arguments)
+
+
 _Calls.functions = _LaterFunctions()
 _Calls.apply = staticmethod(_later_apply)
+_Calls.put_into_itself = staticmethod(_later_put_into_itself)
 
 # Parts of the API that few programs use, with the modules they are in: imported when they are first asked for.
 _LATER = {

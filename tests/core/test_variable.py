@@ -688,6 +688,15 @@ def test_what_is_no_basic_index_is_refused(key):
         leaf(np.ones((4, 5)))[key]
 
 
+def test_true_is_no_index_behind_an_equal_one_that_is():
+    a = nn.NdArray.from_numpy_array(np.arange(6).reshape(2, 3))
+    assert_array_equal(a[1].data, [3, 4, 5])
+    assert_array_equal(a[1:, 0].data, [3])
+    for key in (True, (True,), (slice(1, None), False)):
+        with pytest.raises(TypeError, match="basic index"):
+            a[key]
+
+
 # Looking around.
 
 

@@ -31,14 +31,14 @@ def _context(asked: str, ctx: Any) -> Context:
 def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of int; TypeError or ValueError if it is none, or one that no array can have."""
     try:
-        result = tuple(whole(size) for size in (shape if np.iterable(shape) else (shape,)))
+        result = tuple([whole(size) for size in (shape if np.iterable(shape) else (shape,))])
     except (TypeError, ValueError) as error:
         raise TypeError(
             four_parts(
                 f"shape {shortened(shape)}", f"not a shape: {error}", "", "pass a tuple or list of whole numbers"
             )
         ) from error
-    if any(size < 0 for size in result):
+    if result and min(result) < 0:
         raise ValueError(four_parts(f"shape {shown(result)}", "negative size", "", "use sizes of 0 or more"))
     wrong = misfit(result)
     if wrong:
@@ -71,7 +71,7 @@ class NdArray(ArrayOperators):
     def from_numpy_array(cls, nparr: Any) -> NdArray:
         """A copy of a NumPy array; the dtype is kept."""
         values = _numeric(nparr, "NdArray.from_numpy_array")
-        array = cls(values.shape)
+        array = cls.over(ArrayCell(values.size), values.shape)  # NumPy's own shape: nothing to check
         array._write(values, values.dtype)
         return array
 
@@ -308,10 +308,9 @@ def _dtype(given: Any) -> np.dtype:
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, to) == to
-    except ValueError:
-        return False
+    """Whether an array of one shape broadcasts to another; `np.broadcast_shapes` makes arrays to find out."""
+    behind = to[len(to) - len(shape) :]
+    return len(shape) <= len(to) and all(n in (1, size) for n, size in zip(shape, behind, strict=True))
 
 
 def _numeric(values: Any, what: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ class Calls:
 
     apply: Callable[..., Any] = staticmethod(_not_ready)
     """apply(op name, inputs, attributes, outputs=None) -> the outputs."""
+
+    put_into_itself: Callable[..., None] = staticmethod(_not_ready)
+    """put_into_itself(array, op name, other array or None, float attributes); set by `atled.calling.in_place`."""
 
     functions: Mapping[str, Callable[..., Any]] = {}
     """The function of each op by the op's name, quicker than `apply` at once; set by `atled.calling.function_text`."""
@@ -135,11 +139,10 @@ class ArrayOperators(Operators):
     def _in_place(self, other: Any, op: str, scalar_op: str, factor: Callable[[float], float] | None = None) -> Any:
         value = _scalar(other)
         if value is not None:
-            attributes = {"val": value if factor is None else factor(value)}
-            Calls.apply(scalar_op, (self,), attributes, outputs=[self])
+            Calls.put_into_itself(self, scalar_op, None, {"val": value if factor is None else factor(value)})
             return self
         if isinstance(other, Operators):
-            Calls.apply(op, (self, other), {}, outputs=[self])
+            Calls.put_into_itself(self, op, other, {})
             return self
         return _unknown(other, op)
 
@@ -159,9 +162,51 @@ class ArrayOperators(Operators):
         return self._in_place(other, "Pow2", "PowScalar")
 
 
+_Cuts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Starts, stops and steps of a Slice, and the shape of the result."""
+
+_CUTS_LIMIT = 1024  # indices by shape, of some hundred bytes each
+_BOUND = frozenset((int, type(None)))
+_ENTRY = frozenset((int, type(None), type(Ellipsis)))
+
+
 def index(x: Operators, key: Any) -> Any:
     """Basic indexing (integers, slices, `...`, np.newaxis) as Slice and Reshape; the result is a copy."""
-    shape = x.shape
+    entries = _hashable(key)
+    found = _cuts(x.shape, key) if entries is None else _known_cuts(x.shape, entries, type(key) is tuple)
+    starts, stops, steps, shape = found
+    y = Calls.functions["Slice"](x, starts, stops, steps)
+    return y if y.shape == shape else Calls.functions["Reshape"](y, shape)
+
+
+def _hashable(key: Any) -> tuple[Any, ...] | None:
+    """The entries of an index, slices as tuples of their bounds, which Python hashes from 3.12 on.
+
+    None where there are others than plain ints: True equals 1, and means something else.
+    """
+    entries: list[Any] = []
+    for item in key if type(key) is tuple else (key,):
+        if type(item) is slice:
+            bounds = item.start, item.stop, item.step
+            if not _BOUND.issuperset(map(type, bounds)):
+                return None
+            entries.append(bounds)
+        elif type(item) in _ENTRY:
+            entries.append(item)
+        else:
+            return None
+    return tuple(entries)
+
+
+@lru_cache(_CUTS_LIMIT)
+def _known_cuts(shape: tuple[int, ...], entries: tuple[Any, ...], is_tuple: bool) -> _Cuts:
+    """What `_hashable` made of an index, and whether that was a tuple, as cuts."""
+    keys = tuple([slice(*item) if type(item) is tuple else item for item in entries])
+    return _cuts(shape, keys if is_tuple else keys[0])
+
+
+def _cuts(shape: tuple[int, ...], key: Any) -> _Cuts:
+    """What an index of a shape cuts out."""
     keys, rest = _keys(key, shape)
     cuts: list[tuple[int, int, int]] = []  # start, stop and step of each axis
     result: list[int] = []
@@ -190,9 +235,8 @@ def index(x: Operators, key: Any) -> Any:
                     "use integers, slices, `...` and np.newaxis",
                 )
             )
-    starts, stops, steps = ([cut[part] for cut in cuts] for part in range(3))
-    y = Calls.functions["Slice"](x, starts, stops, steps)
-    return y if y.shape == tuple(result) else Calls.functions["Reshape"](y, result)
+    starts, stops, steps = (tuple([cut[part] for cut in cuts]) for part in range(3))
+    return starts, stops, steps, tuple(result)
 
 
 def _keys(key: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], int]:

@@ -181,6 +181,20 @@ class CachedCall:
         visible = zip(made, self._outputs[: self.pattern.visible], strict=False)
         return tuple([NdArray.over(cell, shape) for cell, (shape, _) in visible])
 
+    def put(self, cells: Sequence[ArrayCell | None], into: ArrayCell, floats: Mapping[str, float]) -> None:
+        """Compute from the cells of NdArrays into that of another, or of one of them: of a call with one output."""
+        direct = self._direct
+        if direct is None:
+            self._call.run(cells, [into], list(floats.values()))
+            return
+        storages: list[Any] = [None if cell is None else cell.storage for cell in cells]
+        storages.append(into.output(HOST, direct.outputs[0][0]))  # last: it may give an input other memory
+        status = direct.run_on([0 if storage is None else storage.address for storage in storages], floats.values())
+        if into.is_source:
+            into.touched()  # once more: what another thread kept of it meanwhile is stale
+        if status:
+            direct.fail(status)
+
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
         cells = [None if value is None else value._cell for value in inputs]
