@@ -10,6 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
+from atled.arrays.place import HOST
 from atled.errors import RefusedError, four_parts, taken_apart
 from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
@@ -211,7 +212,8 @@ class Inference:
         if are_others:
             self._patterns = {}
         try:
-            compiled = compile_inference(self._recorded, descs, parameters, self._patterns)
+            on_host = {numbers[id(cell)] for cell in cells if cell.place is HOST}
+            compiled = compile_inference(self._recorded, descs, parameters, self._patterns, on_host)
         except ValueError as error:
             raise self._unfit(descs, error) from error
         if are_others:

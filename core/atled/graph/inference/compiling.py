@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from functools import cache, partial
+from typing import Any
+
+import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.inference.by_samples import by_samples, loops_of
-from atled.graph.inference.fixed_graph import FixedGraph, Leaves, added, fixed_values_of
+from atled.graph.inference.fixed_graph import FixedGraph, Folds, Leaves, added, fixed_values_of
+from atled.graph.inference.folded_on_host import FoldedOnHost, Looks, fits
 from atled.graph.inference.folding import PRODUCTS, read_attributes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
@@ -20,7 +24,10 @@ from atled_contexts import lock_across_forks, plugin_generation
 Key = tuple[int, int | str]
 """What depends on parameters alone: the number of the call for which it is computed, and which of its values it is."""
 
-Pair = Callable[[FixedGraph], tuple[IRValue, IRValue] | None]
+Pair = Callable[[Folds[Any]], tuple[Any, Any] | None]
+"""Two values, as nodes of a graph or as arrays; None where they are not computed."""
+
+_Look = IRValue | ArrayDesc | np.ndarray  # what has a shape and a dtype
 
 _SMALL_BYTES = 1 << 16  # of what is kept although it is larger than what it is computed from
 
@@ -104,7 +111,7 @@ class Compiled(NamedTuple):
     plan: Plan
     shapes: tuple[tuple[int, ...], ...]
     keys: tuple[Hashable, ...]
-    fixed: Mapping[Hashable, FixedPlan]
+    fixed: Mapping[Hashable, FixedPlan | FoldedOnHost]
 
 
 def compile_inference(
@@ -112,34 +119,39 @@ def compile_inference(
     inputs: Sequence[ArrayDesc],
     parameters: Sequence[tuple[int, ArrayDesc]],
     patterns: Patterns,
+    on_host: Set[int],
 ) -> Compiled:
     """The plans of an inference.
 
     inputs: outside arrays 0, 1, ... of its plan.
     parameters: per further leaf the number of its outside array, which is behind those of the inputs, and what it is.
     patterns: those known of inputs of other shapes; new ones are added.
+    on_host: the outside arrays of parameters that are in host memory.
     Raises what the ops raise for inputs that do not fit.
     """
-    building = _Building(recorded, inputs, parameters, patterns)
+    building = _Building(recorded, inputs, parameters, patterns, on_host)
     results = building.results()
     shapes = tuple(value.shape for value in results)
     plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
     if any(step.native is None for step, _ in loops_of(plan)):
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
-        building = _Building(recorded, inputs, parameters, patterns)
+        building = _Building(recorded, inputs, parameters, patterns, on_host)
         plan = lower(building.graph, building.results())
     return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded))
 
 
-def _fixed_plans(building: _Building, recorded: Recorded) -> dict[Hashable, FixedPlan]:
-    """By key a plan for what belongs to one call, of a graph of its own: lowering changes it."""
+def _fixed_plans(building: _Building, recorded: Recorded) -> dict[Hashable, FixedPlan | FoldedOnHost]:
+    """By key what computes what belongs to one call: a plan is of a graph of its own, which lowering changes."""
     groups: dict[int, list[Key]] = {}
     for key in building.imported:
         groups.setdefault(key[0], []).append(key)
-    plans: dict[Hashable, FixedPlan] = {}
+    plans: dict[Hashable, FixedPlan | FoldedOnHost] = {}
     for number, keys in groups.items():
         alike = building.alike.get(number)
-        if alike is None:
+        fixed: FixedPlan | FoldedOnHost
+        if number in building.on_host:
+            fixed = FoldedOnHost(keys, building.on_host[number], building.leaves)
+        elif alike is None:
             values = [building.imported[key] for key in keys]
             fixed = FixedPlan(keys, cache(partial(_lowered, recorded, building.leaves, values)))
         else:
@@ -188,6 +200,7 @@ class _Building:
     imported: by key how a graph of what depends on parameters alone computes what is read of it, in the order of the
         outside arrays that these are.
     alike: by number of the call, for those whose plan others may have: that, and the numbers of what it reads.
+    on_host: by number of the call, for those that NumPy computes.
     leaves: that are no inputs.
     _fixed: such a graph, by which looks and shapes are known; it is never lowered.
     """
@@ -198,11 +211,15 @@ class _Building:
         inputs: Sequence[ArrayDesc],
         parameters: Sequence[tuple[int, ArrayDesc]],
         patterns: Patterns,
+        on_host: Set[int],
     ) -> None:
         self.graph = Graph(recorded.context)
         self.imported: dict[Key, Callable[[FixedGraph], IRValue]] = {}
         self.alike: dict[int, tuple[Pattern, Sequence[int]]] = {}
+        self.on_host: dict[int, Callable[[Looks], tuple[np.ndarray, ...] | None]] = {}
         self.leaves: Leaves = dict(enumerate(parameters, len(inputs)))
+        self._leaves_on_host = {leaf: each for leaf, each in self.leaves.items() if each[0] in on_host}
+        self._looks = Looks(self._leaves_on_host)
         self._patterns = patterns
         self._recorded = recorded
         self._fixed = FixedGraph(recorded, self.leaves)
@@ -243,14 +260,14 @@ class _Building:
         values = map(self._fixed.value, call.operands)
         return sum(value.desc.nbytes for value in values if value is not None)
 
-    def _import(self, key: Key, fixed: IRValue | ArrayDesc, compute: Callable[[FixedGraph], IRValue]) -> IRValue:
+    def _import(self, key: Key, fixed: _Look, compute: Callable[[FixedGraph], IRValue]) -> IRValue:
         """What depends on parameters alone, as an outside array."""
         number = self._first + len(self.imported)
         self.imported[key] = compute
         return self.graph.external(number, ArrayDesc(fixed.shape, fixed.dtype))
 
     def _import_pair(
-        self, number: int, names: str, pair: Sequence[IRValue | ArrayDesc] | None, compute: Pair
+        self, number: int, names: str, pair: Sequence[_Look] | None, compute: Pair
     ) -> tuple[IRValue, IRValue] | None:
         """Two values that are computed together; None where they are not.
 
@@ -298,10 +315,15 @@ class _Building:
         x = self._present(call.operands[0])
         dtype = x.dtype
 
-        def compute(graph: FixedGraph) -> tuple[IRValue, IRValue] | None:
+        def compute(graph: Folds[Any]) -> tuple[Any, Any] | None:
             return graph.scale_and_shift(call, dtype)
 
-        found = self._import_pair(number, "normal", compute(self._fixed), compute)
+        if fits([call], call.operands[1:], dtype, self._leaves_on_host):
+            found = self._import_pair(number, "normal", compute(self._looks), compute)
+            if found is not None:
+                self.on_host[number] = compute
+        else:
+            found = self._import_pair(number, "normal", compute(self._fixed), compute)
         if found is None:
             return None
         self.graph.context = call.context
@@ -327,12 +349,15 @@ class _Building:
         maker, x = made
         desc, shape = x.desc, self._present(source).shape
 
-        def compute(graph: FixedGraph) -> IRValue | None:
+        def compute(graph: Folds[Any]) -> Any:  # as the graph has values: a node, or an array
             return graph.shifted(maker, desc, shape, shift)
 
-        bias = compute(self._fixed)
+        is_on_host = fits([maker], (*maker.operands[1:], shift), desc.dtype, self._leaves_on_host)
+        bias = compute(self._looks if is_on_host else self._fixed)
         if bias is None:
             return None
+        if is_on_host:
+            self.on_host[number] = lambda looks: (compute(looks),)
         weight, bias = self._value(maker.operands[1]), self._import((number, "bias"), bias, partial(_found, compute))
         return added(self.graph, maker, [x, weight, bias])[0]
 
@@ -344,11 +369,14 @@ class _Building:
         maker, x = made
         desc = x.desc
 
-        def compute(graph: FixedGraph) -> tuple[IRValue, IRValue] | None:
+        def compute(graph: Folds[Any]) -> tuple[Any, Any] | None:
             return graph.folded(call, maker, desc)
 
-        alike = self._alike(call, maker, desc)
-        if alike is None:
+        if fits([maker, call], (*maker.operands[1:], *call.operands[1:]), desc.dtype, self._leaves_on_host):
+            found = self._import_pair(number, "product", compute(self._looks), compute)
+            if found is not None:
+                self.on_host[number] = compute
+        elif (alike := self._alike(call, maker, desc)) is None:
             found = self._import_pair(number, "product", compute(self._fixed), compute)
         else:
             pattern, read = self._pattern(alike, compute)

@@ -10,8 +10,8 @@ from weakref import WeakSet, WeakValueDictionary
 from atled.arrays.cell import ArrayCell
 from atled.arrays.constants import CONSTANTS
 from atled.arrays.epoch import WRITES
-from atled.graph.compile.plan import Plan
-from atled.graph.inference.compiling import Compiled
+from atled.graph.inference.compiling import Compiled, FixedPlan
+from atled.graph.inference.folded_on_host import FoldedOnHost
 from atled.graph.run.binding import Binding
 from atled.limits.caches import register_cache
 
@@ -62,7 +62,7 @@ class Generation:
             if found is None:
                 fixed = compiled.fixed[key]
                 self._recent = {}  # where nobody has those any more, their memory is that of the next ones
-                self._recent = dict(zip(fixed.keys, _computed(fixed.plan, fixed.arrays(cells)), strict=True))
+                self._recent = dict(zip(fixed.keys, _computed(fixed, cells), strict=True))
                 self._known.update({key: cell for key, cell in self._recent.items() if key not in self._known})
                 found = self._known[key]
             return found
@@ -148,10 +148,13 @@ class FixedValues:
             )
 
 
-def _computed(plan: Plan, cells: Sequence[ArrayCell]) -> list[ArrayCell]:
-    """The results of a plan, in new arrays."""
+def _computed(fixed: FixedPlan | FoldedOnHost, cells: Sequence[ArrayCell]) -> list[ArrayCell]:
+    """The results of a plan or of NumPy, in new arrays; cells: all that an inference has."""
+    if isinstance(fixed, FoldedOnHost):
+        return fixed.computed(cells)
+    plan = fixed.plan
     made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
-    Binding(plan, cells, made, [value for _, value in plan.floats]).run()
+    Binding(plan, fixed.arrays(cells), made, [value for _, value in plan.floats]).run()
     return made
 
 

@@ -6,31 +6,42 @@ Normalization by running statistics is both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.nodes.ir import IRValue
 from atled.named_tuple import NamedTuple
+
+V = TypeVar("V", IRValue, np.ndarray)
+
+
+class Shapes(Protocol[V]):
+    """A graph of such values, or NumPy for arrays: what there is beside the operators of both."""
+
+    def reshape(self, value: V, shape: Sequence[int], /) -> V:
+        """The same elements with another shape."""
+
 
 # In half and bfloat16 the statistics are float32, which scale and shift would not be.
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
 class Product(NamedTuple):
-    """A call of which each output element is a sum of products with the weights of its channel."""
+    """A call of which each output element is a sum of products with the weights of its channel.
+
+    weight, bias: as nodes of a graph or as arrays, as are the values of the functions below.
+    """
 
     op: str
     x: ArrayDesc
-    weight: IRValue
-    bias: IRValue | None
+    weight: Any
+    bias: Any
     attributes: Mapping[str, Any]
 
 
-def scale_and_shift(
-    graph: Graph, dtype: np.dtype, parameters: Sequence[IRValue], eps: float
-) -> tuple[IRValue, IRValue] | None:
+def scale_and_shift(dtype: np.dtype, parameters: Sequence[V], eps: float) -> tuple[V, V] | None:
     """Of normalization by running statistics: `x scale + shift`; None for dtypes in which that would lose digits.
 
     dtype: of x.  parameters: beta, gamma, mean, variance.
@@ -38,25 +49,28 @@ def scale_and_shift(
     beta, gamma, mean, variance = parameters
     if not _DTYPES.issuperset((dtype, *(value.dtype for value in parameters))):
         return None
-    scale = gamma * graph.op("PowScalar", variance + eps, val=-0.5)
+    scale = gamma * (variance + eps) ** -0.5
     return scale, beta - mean * scale
 
 
-def folded(graph: Graph, product: Product, axis: int, scale: IRValue, shift: IRValue) -> tuple[IRValue, IRValue] | None:
-    """The weight and the bias with which a product gives `y scale + shift`; None where the axis has no channels."""
+def folded(graph: Shapes[V], product: Product, axis: int, scale: V, shift: V) -> tuple[V, V] | None:
+    """The factor of the weight, and the bias, with which a product gives `y scale + shift`.
+
+    None where the axis has no channels.
+    """
     weight, bias = product.weight, product.bias
     shape = _CHANNELS[product.op](product, axis, scale.size)
     if shape is None or not _DTYPES.issuperset((product.x.dtype, weight.dtype)):
         return None
     if bias is None:
-        return weight * graph.reshape(scale, shape), graph.reshape(shift, (scale.size,))
+        return graph.reshape(scale, shape), graph.reshape(shift, (scale.size,))
     if bias.size != scale.size:
         return None
     own = bias * graph.reshape(scale, bias.shape) + graph.reshape(shift, bias.shape)
-    return weight * graph.reshape(scale, shape), own
+    return graph.reshape(scale, shape), own
 
 
-def shifted(graph: Graph, product: Product, shape: Sequence[int], shift: IRValue) -> IRValue | None:
+def shifted(graph: Shapes[V], product: Product, shape: Sequence[int], shift: V) -> V | None:
     """The bias with which a product gives `y + shift`; None where shift is not one number per channel.
 
     shape: of y.

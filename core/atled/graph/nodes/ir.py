@@ -233,6 +233,9 @@ class IRValue:
             return self.graph.op("Div2", self, other)
         return self.graph.op("MulScalar", self, val=1.0 / other)
 
+    def __pow__(self, exponent: float) -> IRValue:
+        return self.graph.op("PowScalar", self, val=exponent)
+
     def __neg__(self) -> IRValue:
         return self.graph.op("MulScalar", self, val=-1.0)
 
