@@ -82,6 +82,7 @@ from atled_contexts.scopes import (
 )
 from atled_contexts.selection import (
     Decision,
+    best_candidate,
     clear_selection_cache,
     consider,
     explain_decision,
@@ -164,6 +165,7 @@ __all__ = [
     "backend_status",
     "backends",
     "best_backend",
+    "best_candidate",
     "best_context",
     "bind",
     "candidates_table",

@@ -127,6 +127,11 @@ def consider(op: str, context: Context, make_call: Callable[[str, str], C]) -> t
     return Inquiry(discovery.registry(), op, context.frozen, make_call, ask_all=True).candidates
 
 
+def best_candidate(op: str, context: Context, make_call: Callable[[str, str], C]) -> Candidate | None:
+    """The one of `consider` that is chosen, without asking those behind it; None where there is none."""
+    return Inquiry(discovery.registry(), op, context.frozen, make_call, ask_all=False).chosen
+
+
 def selection_count() -> int:
     """How many decisions are cached."""
     return len(_cache)

@@ -119,6 +119,7 @@ def fits(calls: Sequence[OneCall], operands: Sequence[Operand], dtype: np.dtype,
 
     leaves: the parameters in host memory.
     """
-    return all(each is None or (each in leaves and leaves[each][1].dtype == dtype) for each in operands) and all(
-        compute_dtype(config) == dtype for call in calls for _, config in call.context.backends
-    )
+    return all(
+        each is None or (isinstance(each, int) and each in leaves and leaves[each][1].dtype == dtype)
+        for each in operands
+    ) and all(compute_dtype(config) == dtype for call in calls for _, config in call.context.backends)

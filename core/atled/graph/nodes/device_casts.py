@@ -14,7 +14,7 @@ from atled.graph.nodes.dispatch import context_on, describe_call
 from atled.limits.caches import Generations
 from atled.ops.spec import SPECS
 from atled.preparing import prepare
-from atled_contexts import consider, plugin_generation
+from atled_contexts import best_candidate, plugin_generation
 
 CastRun = Callable[[Any, Any], None]  # Any: the device's own arrays, flat
 
@@ -38,8 +38,7 @@ def _made(place: Place, desc: ArrayDesc, dtype: np.dtype) -> CastRun | None:
     if context is None:
         return None
     describe = partial(describe_call, SPECS["Cast"], (desc,), {"dtype": dtype}, context)
-    candidates = consider("Cast", context, describe)
-    chosen = next((candidate for candidate in candidates if candidate.state == "chosen"), None)
+    chosen = best_candidate("Cast", context, describe)
     if chosen is None or chosen.implementation is None:
         return None
     prepared = prepare(chosen.implementation, describe(chosen.type_config, place.device_id))

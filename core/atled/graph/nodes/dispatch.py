@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -12,7 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import Call, Prepared
 from atled.dtypes import is_float
-from atled.limits.caches import register_cache
+from atled.limits.caches import Generations, register_cache
 from atled.ops.channel_axis import Channelled, back_axes, front_axes, to_front
 from atled.ops.spec import SPECS, Input, OpSpec
 from atled.type_configs import computable, compute_dtype, precise_dtype, standard_config
@@ -27,8 +27,8 @@ from atled_contexts import (
     backend_info,
     backend_status,
     backends,
+    best_candidate,
     clear_selection_cache,
-    consider,
     devices,
     implementations,
     plugin_generation,
@@ -48,6 +48,10 @@ PYTHON, ENGINE = "python", "engine"
 """What stands for a backend where the engine itself computes: code of the user, or plans of bodies."""
 
 register_cache("decisions", selection_count, clear_selection_cache)
+
+_SPARING: Generations[tuple[bool]] = Generations("auxiliary outputs that are left out", 1024)
+_OMITTING: Generations[tuple[bool]] = Generations("decisions by which outputs are left out", 1024)
+"""What `_spares` and `is_sparing` found: each asks who would compute the gradient."""
 
 
 def cast_desc(item: Input, desc: ArrayDesc | None, type_config: str) -> ArrayDesc | None:
@@ -214,7 +218,7 @@ def choose(
     if is_transposed(spec, inputs, attributes, context, by_operands):
         return _decide_transposed(spec, inputs, attributes, context, make_call, by_operands)
     by: tuple[str, ...] = ("by operands",) if by_operands else ()
-    if may_spare and spec.may_spare and _spares(spec, context, make_call):
+    if may_spare and spec.may_spare and _spares(spec, context, (inputs, static, *by), make_call):
         without = partial(_without_auxiliary, make_call)
         return select(spec.name, context, (inputs, static, "without auxiliary outputs", *by), without, count=False)
     # A fallback is counted at each run, not here: a plan is compiled once and runs often.
@@ -270,15 +274,25 @@ def _without_auxiliary(make_call: Callable[[str, str], Call], type_config: str, 
     return call.without(range(first, len(call.outputs)))
 
 
-def _spares(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> bool:
+def _spares(spec: OpSpec, context: Context, key: Hashable, make_call: Callable[[str, str], Call]) -> bool:
     """Whether the first that computes a call without its auxiliary outputs omits them, and so does the gradient.
 
     Asked for all outputs it may refuse: most libraries do not make the places of maxima.
+
+    key: what it depends on besides op and Context.
     """
     if not any(made.omits for backend, _ in context.backends for made in implementations(spec.name, backend)):
         return False
-    candidates = consider(spec.name, context, partial(_without_auxiliary, make_call))
-    chosen = next((candidate for candidate in candidates if candidate.state == "chosen"), None)
+    context = context.frozen
+    whole = spec.name, context, key, plugin_generation()
+    found = _SPARING.get(whole) or _SPARING.find_old(whole)
+    if found is None:
+        found = _SPARING.add(whole, (_found_sparing(spec, context, make_call),))
+    return found[0]
+
+
+def _found_sparing(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> bool:
+    chosen = best_candidate(spec.name, context, partial(_without_auxiliary, make_call))
     if chosen is None or chosen.implementation is None:
         return False
     return _omits(chosen.implementation, chosen.backend, make_call(chosen.type_config, chosen.device_id), context)
@@ -290,7 +304,14 @@ def is_sparing(decision: Decision[Call], context: Context) -> bool:
     Both by one backend: another one would pay for what this one saves. Nor is it another way what the backend ranks
     lower than the call, such as the reference beside kernels: it leaves out only what no gradient would read then.
     """
-    return _omits(decision.implementation, decision.backend, decision.call, context)
+    if not decision.implementation.omits:
+        return False
+    key = decision, context.frozen, plugin_generation()
+    found = _OMITTING.get(key) or _OMITTING.find_old(key)
+    if found is None:
+        omits = _omits(decision.implementation, decision.backend, decision.call, context)
+        found = _OMITTING.add(key, (omits,))
+    return found[0]
 
 
 def _omits(made: Implementation, backend: str, call: Call, context: Context) -> bool:
@@ -383,8 +404,7 @@ def _chosen(
     if by_operands:
         context = context_by_operands(spec, inputs, context)
     describe = partial(describe_call, spec, inputs, checked, context, by_operands=by_operands)
-    candidates = consider(spec.name, context, describe)
-    return next((candidate for candidate in candidates if candidate.state == "chosen"), None)
+    return best_candidate(spec.name, context, describe)
 
 
 def place_of(decision: Decision, context: Context) -> Place:
