@@ -30,6 +30,21 @@ def test_samples_are_what_follows_base_axis(run, base_axis):
     compare(run, np.random.default_rng(1).standard_normal((4, 5, 6)).astype("f"), k=4, base_axis=base_axis)
 
 
+@pytest.mark.parametrize("k", [4, 16, 63, 64, 100, 300, 331])
+@pytest.mark.parametrize("magnitude", [False, True])
+@pytest.mark.parametrize("reduce", [False, True])
+def test_the_best_of_candidates_are_sorted(run, parts, k, magnitude, reduce):
+    rng = np.random.default_rng(k)
+    x = rng.integers(-90, 91, (9, 331)).astype("f")
+    x[1:5] = np.sort(rng.standard_normal((4, 331)), axis=1)  # each element replaces another one
+    x[2] = x[2, ::-1]
+    x[3] = 0
+    x[4, ::3] = np.nan
+    x[5, 1:] = np.nan
+    x[6, ::2] = rng.choice([-0.0, 0.0, np.inf, -np.inf, 1e-45, -1e-45], 166)
+    compare(run, x, parts, k=k, abs=magnitude, reduce=reduce)
+
+
 @pytest.mark.parametrize("k", [1, 2, 5, 7])
 def test_nan_comes_after_all_numbers(run, k):
     x = np.array([[np.nan, 1, -np.inf, np.nan, 3, np.inf, 1], [np.nan] * 7, [0, -0.0, 1, np.nan, 0, 1, 2]], "f")
@@ -37,7 +52,7 @@ def test_nan_comes_after_all_numbers(run, k):
 
 
 def test_what_is_refused(make_call):
-    x, y, index = np.zeros((2, 300), "f"), np.zeros((2, 200), "f"), np.zeros((2, 200), np.int64)
-    assert "up to 128 elements, not 200" in largest.accepts(make_call("TopKData", [x], [y, index], k=200))
+    x, y, index = np.zeros((2, 300)), np.zeros((2, 200)), np.zeros((2, 200), np.int64)
+    assert "up to 128 elements of float64, not 200" in largest.accepts(make_call("TopKData", [x], [y, index], k=200))
     half = x.astype(np.float16)
     assert "not float16" in largest.accepts(make_call("TopKData", [half], [half, index], k=2))

@@ -1,6 +1,7 @@
 """TopKData: the k largest elements of each row, of equal ones the first, NaN after all numbers.
 
 A sorted list of the best so far; an element that is not above its last one, as most are not, costs one comparison.
+Of float32, longer lists are `chosen_largest`'s, which chooses among many at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels import chosen_largest
+from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
+    fitting_shares,
+    kernels_by_dtype,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 
@@ -28,6 +37,7 @@ class Block:
 
 
 _MOST = 128  # a longer list moves more than sorting the row does
+_MOST_ONE_BY_ONE = 3  # of float32; to insert one of more takes longer than its part in choosing and sorting many
 _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
 
 
@@ -77,30 +87,46 @@ def _build(dtype: str) -> Callable[..., int]:
 
 
 _KERNELS = kernels_by_dtype("largest", _build)
+_CHOSEN = {"float32": chosen_largest.CHOSEN}
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64, not empty, and k at most 128."""
+    """Whether x is float32, or float64 and k at most 128, and not empty."""
     refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
-    k = call.attributes["k"]
-    return k <= _MOST or f"finds up to {_MOST} elements, not {k}; sorting is quicker then"
+    x, k = call.inputs[0], call.attributes["k"]
+    assert x is not None
+    if x.dtype.name in _CHOSEN:
+        length = math.prod(x.shape[call.attributes["base_axis"] :])
+        return length <= chosen_largest.MOST_LENGTH or f"takes rows of up to {chosen_largest.MOST_LENGTH} elements"
+    return k <= _MOST or f"finds up to {_MOST} elements of {x.dtype}, not {k}; sorting is quicker then"
 
 
 def prepare(call: Call) -> Prepared:
     """TopKData: x -> y, index."""
     x, attributes = call.inputs[0], call.attributes
     assert x is not None
-    rows = math.prod(x.shape[: attributes["base_axis"]])
-    words = filled(
-        Block,
-        rows=rows,
-        length=x.size // rows,
-        k=attributes["k"],
-        by_magnitude=int(attributes["abs"]),
-        alone=int(attributes["reduce"]),
-    )
+    rows, k, dtype = math.prod(x.shape[: attributes["base_axis"]]), attributes["k"], x.dtype.name
+    given = {
+        "rows": rows,
+        "length": x.size // rows,
+        "k": k,
+        "by_magnitude": int(attributes["abs"]),
+        "alone": int(attributes["reduce"]),
+    }
     parts = share_count(x.size / _ELEMENTS_PER_US, rows)
     arguments = (Block.x, Block.y, Block.index)
-    return launch(_KERNELS[x.dtype.name], words, arguments, parts=parts, note="sorted list")
+    if dtype not in _CHOSEN or k <= _MOST_ONE_BY_ONE:
+        return launch(_KERNELS[dtype], filled(Block, **given), arguments, parts=parts, note="sorted list")
+    share_bytes = chosen_largest.share_bytes(k)
+    parts = fitting_shares(parts, share_bytes)
+    words = filled(chosen_largest.Block, share_bytes=share_bytes, most=chosen_largest.candidates(k), **given)
+    return launch(
+        _CHOSEN[dtype],
+        words,
+        (*arguments, chosen_largest.Block.workspace),
+        parts=parts,
+        workspace=share_bytes * parts,
+        note="candidates",
+    )
