@@ -137,6 +137,11 @@ def _depthwise(name: str) -> TorchCall:
     return call
 
 
+def _copied(torch: Any, x: Any) -> Any:
+    """A tensor of its own, also where a view lies as one would."""
+    return x.clone(memory_format=torch.contiguous_format)
+
+
 def _broadcast_to(torch: Any, x: Any, y: Any, axis: int) -> Any:
     return y.reshape(y.shape + (1,) * (x.ndim - axis - y.ndim)).expand(x.shape).contiguous()
 
@@ -198,10 +203,10 @@ TORCH_CALLS: dict[str, TorchCall] = {
     "reduce_mean": lambda torch, x: torch.mean(x),
     "reduce_sum": lambda torch, x: torch.sum(x),
     "reshape": lambda torch, x, shape, inplace: x.reshape(shape).clone(),
-    "slice": lambda torch, x, start, stop, step: x[tuple(map(slice, start, stop, step))].contiguous(),
+    "slice": lambda torch, x, start, stop, step: _copied(torch, x[tuple(map(slice, start, stop, step))]),
     "softmax": lambda torch, x, axis=-1: torch.softmax(x, axis),
     "softmax_cross_entropy": _softmax_cross_entropy,
-    "split": lambda torch, x, axis: [part.contiguous() for part in x.unbind(axis)],
+    "split": lambda torch, x, axis: [_copied(torch, part) for part in x.unbind(axis)],
     "stack": lambda torch, *x, axis: torch.stack(x, axis),
     "sum": lambda torch, x, axis: torch.sum(x, axis),
     "sum_pooling": _pooling("sum"),
