@@ -1,10 +1,16 @@
 """Short windows, of which nobody asks for places: every length of a row, and numbers of all kinds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import atled.functions as F
 from atled.plugin import op_spec
 from atled_cpu_numba.kernels.pooling import planes as pooling
+from atled_cpu_numba.kernels.shared.launch import narrow_dtypes
+from narrow_numbers import DTYPES as NARROW
+from narrow_numbers import any_numbers, check_rounded, computed
 
 KINDS = pytest.mark.parametrize("kernel, stride", [(2, 2), (3, 2), (3, 1)])
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -70,3 +76,26 @@ def test_shares_give_the_same_bits(run, parts, kernel, stride, op):
         outputs = [y, np.zeros(y.shape, np.uint8)] if op == "MaxPooling" else [y]
         assert run(pooling, op, [x], outputs, parts=count, unread=(1,), **geometry) == 0
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("config", list(NARROW))
+@pytest.mark.parametrize("stride", [1, 2])
+def test_averages_in_half_and_bf16_are_those_of_float32_rounded_once(config, stride):
+    rng = np.random.default_rng(0)
+    for width in (1, 2, 5, 16, 17, 18, 19, 33, 40):
+        for pad in (0, 1):
+            if width + 2 * pad >= 3:
+                x = any_numbers(rng, (2, 4, width), NARROW[config])
+                average = partial(
+                    F.average_pooling, kernel=(3, 3), stride=(stride, stride), pad=(pad, pad), including_pad=pad == 0
+                )
+                check_rounded(computed(config, average, x), computed("float", average, x.astype("f")))
+
+
+def test_long_rows_in_half_and_bf16_are_taken_as_they_are(make_call):
+    geometry = {"kernel": (3, 3), "stride": (1, 1), "pad": (1, 1), "channel_last": False, "including_pad": True}
+    for width, dtype in ((17, NARROW["bf16"]), (5, NARROW["half"])):
+        planes = np.zeros((2, 3, 7, width), dtype)
+        is_taken = dtype.name in narrow_dtypes()
+        taken = pooling.narrow_arguments(make_call("AveragePooling", [planes], [planes], **geometry))
+        assert taken == ((0, 1) if is_taken else ())

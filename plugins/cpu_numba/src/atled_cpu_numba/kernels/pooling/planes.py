@@ -238,7 +238,10 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: all floats, by windows of 2 x 2 that tile planes."""
+    """Which arguments are taken as they are where they are narrow: all floats.
+
+    By windows of 2 x 2 that tile planes, and averages of short windows.
+    """
     large, small = _arrays(call)
     descs = [*call.inputs, *call.outputs]
     if call.spec.name not in PAIRS or call.attributes.get("channel_last") or any(d is None or d.strides for d in descs):
@@ -246,7 +249,11 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     axes = _axes(call)
     is_planar = all(axis.is_passed_through for axis in axes[:-2])
     is_narrow = large.dtype == small.dtype and large.dtype.name in narrow_dtypes()
-    if not (is_planar and is_narrow and _are_pairs((_ONE_ROW, *axes)[-2:])):
+    if not (is_planar and is_narrow):
+        return ()
+    name, (height, width) = call.spec.name, (_ONE_ROW, *axes)[-2:]
+    is_average = name == "AveragePooling" and windows.kernel_for(name, large.dtype.name, height, width) is not None
+    if not (is_average or _are_pairs((height, width))):
         return ()
     return tuple(n for n, desc in enumerate(descs) if desc is not None and desc.dtype == large.dtype)
 

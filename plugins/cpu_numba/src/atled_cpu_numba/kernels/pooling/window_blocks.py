@@ -12,8 +12,11 @@ from typing import Any
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.elements import real_of
+from atled_cpu_numba.kernels.shared.narrow_writer import memory_intrinsic
+from atled_cpu_numba.kernels.shared.paired_windows import PairedLanes
 from atled_cpu_numba.kernels.shared.short_windows import Lanes, in_parts
-from atled_cpu_numba.kernels.shared.vectors import vector_intrinsic
+from atled_cpu_numba.kernels.shared.vectors import Writer
 
 
 def _maximum(lanes: Lanes, rows: Sequence[Sequence[Any]]) -> Any:
@@ -41,20 +44,23 @@ def _total(lanes: Lanes, rows: Sequence[Sequence[Any]]) -> Any:
     return functools.reduce(add, [functools.reduce(add, row) for row in rows])
 
 
-def make_windows(kernel: int, stride: int, dtype: str, *, maxima: bool) -> Any:
+def make_windows(kernel: int, stride: int, dtype: str, *, maxima: bool, words: int = 0) -> Any:
     """An intrinsic windows((a, b, c, columns, left, right, factors, factor, y)): one row of windows.
 
     kernel, stride: 2 and 2, 3 and 2, or 3 and 1: y[j] of so many elements, from stride * j - left on, of each of the
         rows at a, b and, if it is 3, c.
     left, right: by how many elements the first window is cut, 0 or 1, and the last one, 0 to 2, no other being cut.
         At least two windows if one is cut; each sees something.
-    maxima: whether y[j] is the maximum; else the sum times factors[j] * factor[0], floats at those addresses.
+    maxima: whether y[j] is the maximum; else the sum times factors[j] * factor[0], floats at those addresses, float32
+        for rows in half and bf16.
+    words: of two neighbours in bf16, in vectors: at least twice as many windows, and one more if one is cut; 0: none.
     """
 
     def generate(w, a, b, c, columns, left, right, factors, factor, y):
         builder = w.builder
-        rows, factors, y = [w.pointer(row) for row in (a, b, c)[:kernel]], w.pointer(factors), w.pointer(y)
-        common = None if maxima else w.load_one(w.pointer(factor))
+        rows, y, floats = [w.pointer(row) for row in (a, b, c)[:kernel]], w.pointer(y), Writer(builder, real_of(dtype))
+        factors = floats.pointer(factors)
+        common = None if maxima else floats.load_one(floats.pointer(factor))
 
         def finish(lanes, j, left, right):
             begin = builder.sub(builder.mul(j, w.number(stride)), cut)
@@ -64,7 +70,8 @@ def make_windows(kernel: int, stride: int, dtype: str, *, maxima: bool) -> Any:
             if stride != 1:
                 made = lanes.in_order(made)
             if not maxima:
-                made = builder.fmul(made, builder.fmul(lanes.load(w.at(factors, j)), lanes.splat(common)))
+                own = lanes.as_elements(floats.load_lanes(floats.at(factors, j), lanes.width))
+                made = builder.fmul(made, builder.fmul(own, lanes.splat(common)))
             lanes.store(made, w.at(y, j))
 
         def write(lanes, j, left, right):
@@ -79,6 +86,7 @@ def make_windows(kernel: int, stride: int, dtype: str, *, maxima: bool) -> Any:
                             finish(lanes, j, left, number)
 
         cut = left
-        in_parts(w, columns, left, right, write)
+        lanes_of = [PairedLanes(w, words, stride)] if words else []
+        in_parts(w, columns, left, right, write, lanes_of=lanes_of)
 
-    return vector_intrinsic("windows", 9, generate, "One row of short windows; see make_windows.", dtype)
+    return memory_intrinsic("windows", 9, generate, "One row of short windows; see make_windows.", dtype)

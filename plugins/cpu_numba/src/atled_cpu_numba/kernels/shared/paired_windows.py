@@ -62,6 +62,12 @@ class PairedLanes(Lanes):
             c, d = (d, self._moved(b, 1)) if right else (c, d)
         return [self._joined(a, b), self._joined(b, c), self._joined(c, d)]
 
+    def as_elements(self, value: Any) -> Any:
+        """See Lanes."""
+        if self._stride == 2:
+            return value
+        return self._shuffle(value, value, [*range(0, self.width, 2), *range(1, self.width, 2)])
+
     def elements_of_row(self, row: Any, seen: Any) -> list[Any]:
         """The same for a whole row, of which the first and the last window may be cut; seen: of `elements_below`."""
         b, c = self._pairs(row, seen)

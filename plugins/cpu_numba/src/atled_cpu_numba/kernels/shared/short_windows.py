@@ -98,6 +98,10 @@ class Lanes:
     def in_order(self, value: Any) -> Any:
         return value if self.order is None else self._shuffle(value, value, self.order)
 
+    def as_elements(self, value: Any) -> Any:
+        """A vector that has a lane per window, in order, in the order of `elements` with strides of 1."""
+        return value
+
     def _shuffle(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
         return self.w.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes)))
 
