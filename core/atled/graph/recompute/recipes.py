@@ -89,8 +89,8 @@ class GraphRecipe(ABC):
                         f"{_ROOT_IS_GONE}; with it went the watch that stores what backward reads before a write"
                         if self._root_is_gone
                         else "",
-                        "compute the graph again, from then on it is stored; or hold the Variable, or set its "
-                        "persistent, before that",
+                        "compute the graph again, from then on it is stored; or, before that, hold the Variable, set "
+                        "its persistent, or set need_grad of the leaves that are to have gradients",
                     )
                 )
 
