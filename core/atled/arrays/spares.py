@@ -135,7 +135,8 @@ class Spares(Generic[Item]):
     Most results of small ops are dropped soon. To learn of that from a finalizer, and to make three new objects, costs
     more than the op; so results stay in a ring, and who takes the next one reads the counts of references, whether
     it, its cell or its memory is in use. As it stays in the ring, another thread that comes round to it meanwhile
-    sees a higher count. Large arrays are not kept: their pages are worth more elsewhere.
+    sees a higher count; what leaves the ring is marked first (`_never_free`), for then the count falls. Large arrays
+    are not kept: their pages are worth more elsewhere.
 
     ring: gives one by `next`; one that nobody may use, such as `NOBODYS`, as well.
     """
@@ -194,7 +195,7 @@ class Spares(Generic[Item]):
         if kept[0] is NOBODYS:
             kept[0] = made
         elif in_use in kept and self._is_spoilt(in_use):
-            kept[kept.index(in_use)] = made
+            self._replace(kept.index(in_use), made)
         elif len(kept) < self._limit:
             if in_use in kept:  # else the ring was cleared meanwhile
                 number = kept.index(in_use)
@@ -202,7 +203,11 @@ class Spares(Generic[Item]):
             kept.append(made)
         else:
             self._replaced = (self._replaced + 1) % self._limit
-            kept[self._replaced] = made
+            self._replace(self._replaced, made)
+
+    def _replace(self, number: int, made: Any) -> None:
+        _never_free(self._kept[number])
+        self._kept[number] = made
 
     def _is_spoilt(self, item: Any) -> bool:
         """Whether it will never be free, because somebody may see its memory, or it has copies."""
@@ -234,7 +239,19 @@ class Spares(Generic[Item]):
     def clear(self) -> None:
         """Forget all; those that are in use live on."""
         with _CHANGING:
+            for item in self._in_ring():
+                _never_free(item)
             self._kept[:] = [NOBODYS]
+
+
+def _never_free(item: Any) -> None:
+    """Have what is going to leave a ring count as in use for ever.
+
+    Another thread may have taken it and be about to count its references: there is one less, as if nobody held it.
+    """
+    storage = item.storage if isinstance(item, ArrayCell) else item.cell.storage
+    if storage is not None:
+        storage.exported = True
 
 
 class SpareWorkspaces:
