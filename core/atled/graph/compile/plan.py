@@ -47,6 +47,11 @@ class Plan:
     packs: forms of outside arrays that no step writes, of which steps make use where they are kept.
     address_offsets: per address of a block the bytes from the begin of its memory on; None where all are 0.
     rows: (rows, len(RowWord)) int64; a row for each step that no other one carries.
+    image: (words,) int64; all blocks, and the rows behind them, which a binding copies.
+    largest_first: per target with a slot its number and that slot, in the order of their bytes.
+    random_states: the slots of random states that go on once per run.  drawn_inside: those that go on in steps of
+        loops, and in branches: as often as bodies run.  changed: the outside arrays that steps change, in order.
+    runs_user_code: whether some step does.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
@@ -60,6 +65,7 @@ class Plan:
         self.workspaces = self._workspaces()
         self.arenas = {} if self.is_on_host else lay_out_arenas(slots, steps)
         self.written = self._written()
+        self._find_what_bindings_need()
         for step in steps:
             step.queue = self._queue_of(step)
         self.words = words_by_place(steps, self.floats)
@@ -83,6 +89,17 @@ class Plan:
             slots += [self.slots[number] for number in step.arguments[step.input_count :] if number >= 0]
             written.update((s.source[1], s.place, s.desc.dtype) for s in slots if s.source[0] == "external")
         return frozenset(written)
+
+    def _find_what_bindings_need(self) -> None:
+        """Find what would be found again by each binding, of which graphs that are built at every step make many."""
+        slots, steps = self.slots, self.steps
+        computed = [(position, number) for position, number in enumerate(self.targets) if number >= 0]
+        self.largest_first = sorted(computed, key=lambda pair: -slots[pair[1]].desc.nbytes)
+        self.random_states = [step.random_slot for step in steps if step.random_slot >= 0]
+        self.drawn_inside = [slot for step in steps if step.random_slot < 0 for slot in step.draws]
+        drawn = {slots[slot].source[1] for step in steps for slot in step.draws}
+        self.changed = sorted({number for number, _, _ in self.written} | drawn)
+        self.runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in steps)
 
     def _workspaces(self) -> dict[Place, int]:
         needed: dict[Place, int] = {}
@@ -141,6 +158,8 @@ class Plan:
 
         Those that changes of arrays elsewhere must not run behind.
         """
+        if self.is_on_host:
+            return [[] for _ in self.segments]
         found: list[list[Place]] = []
         failing: dict[Place, None] = {}
         for segment in self.segments:
@@ -225,11 +244,6 @@ class Plan:
                     found.append(PackedInput(step, pack, number, offsets[step] + pack.word, memory))
         return found
 
-    @property
-    def drawn_inside(self) -> list[int]:
-        """The slots of random states that go on in steps of loops, and in branches: as often as bodies run."""
-        return [slot for step in self.steps if step.random_slot < 0 for slot in step.draws]
-
     def _beginning(self, number: int) -> tuple[int, int]:
         """The memory of a slot, -1 for none, and the bytes of it in front of the slot."""
         if number < 0:
@@ -266,6 +280,7 @@ class Plan:
                 self.rows[row, RowWord.KERNEL] = native.address
                 self.rows[row, RowWord.BLOCK] = self.block_offsets[number] * 8
                 self.rows[row, RowWord.PARTS] = self.steps[number].parts
+        self.image = np.concatenate((self.block, self.rows.reshape(-1)))
 
     @property
     def title(self) -> str:

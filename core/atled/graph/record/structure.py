@@ -60,6 +60,8 @@ class Structure:
         self.overwritten = self._find_overwritten()
 
     def _find_overwritten(self) -> frozenset[int]:
+        if not repeats(self.aliases):
+            return frozenset()
         owners = list(zip(self.aliases, self.origins, strict=False))
         read = {alias for alias, origin in owners if origin is None}
         written = Counter(alias for alias, origin in owners if origin and not self.functions[origin[0]].spec.views)
