@@ -96,6 +96,11 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 EITHER_LAYOUT = KERNELS["kernels.pooling.cut_windows"]
 """Ops whose kernels take images with the channels in front or behind."""
 
+CHANNELS_BEHIND = frozenset(
+    ("AveragePooling", "AveragePoolingGrad", "MaxPooling", "MaxPoolingGrad", *KERNELS["kernels.pooling.sums"])
+)
+"""Ops of whose calls some are taken with the channels behind; `kernels.pooling.channel_last` says which."""
+
 INTEGERS = frozenset(
     (
         "kernels.embedding",

@@ -27,7 +27,7 @@ from atled.plugin import (
     parse_text,
     setting,
 )
-from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, OMITS, STRIDES
+from atled_cpu_numba.computed_by import CHANNELS_BEHIND, COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, OMITS, STRIDES
 from atled_cpu_numba.on_demand import imported
 from atled_cpu_numba.threads import parse_thread_count
 
@@ -103,6 +103,18 @@ def _below_kernels(_: Call) -> float:
 def _either_layout(_: Call) -> str:
     """Images with the channels behind take as long as others."""
     return ""
+
+
+def _pooling_layout(call: Call) -> str:
+    """Images with the channels behind where there is a kernel for them."""
+    answer: str = imported("kernels.pooling.channel_last").layout(call)
+    return answer
+
+
+def _layout(op: str) -> Callable[[Call], str] | None:
+    if op in EITHER_LAYOUT:
+        return _either_layout
+    return _pooling_layout if op in CHANNELS_BEHIND else None
 
 
 class _Executor:
@@ -183,7 +195,7 @@ class CpuPlugin:
                     _prepare(module),
                     accepts=_accepts(module),
                     note="kernel",
-                    layout=_either_layout if op in EITHER_LAYOUT else None,
+                    layout=_layout(op),
                     omits=OMITS.get(module, {}).get(op, ()),
                     integers=module in INTEGERS,
                     strides=STRIDES.get(module, {}).get(op, ()),

@@ -1,4 +1,4 @@
-"""The k largest float32 of each row for any k: candidates are gathered, the best are kept, and those sorted at last.
+"""The k largest float32 of each row for any k: of candidates that are gathered the best are kept, and sorted at last.
 
 An element and its place are one int64, of which the greater one comes first: above are the bits of the float, in the
 order of numbers, below is the distance of the place from the last one there can be.

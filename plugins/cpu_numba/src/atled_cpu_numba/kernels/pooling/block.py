@@ -31,6 +31,7 @@ class Block:
     share_bytes: int  # of the workspace, per share
     wide: int  # whether places are int32 (1) or bytes (0)
     strip: int  # windows of a row that are computed at a time by `maxima`
+    channels: int  # behind each place of a plane, which then is an image
 
 
 def window_words(height: Axis, width: Axis) -> dict[str, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from atled_cpu_numba.kernels.shared.layout import layout
 
 AXES = 4
@@ -25,6 +28,25 @@ class Block:
     pad: int = AXES
     average: int = 1  # whether sums are divided
     wide: int = 1  # whether places are int32
-    least: int = 1  # elements of any window; these three: for windows in vectors
+    divisor: int = 1  # of sums, 0: the elements of each window; these four: for windows in vectors
+    least: int = 1  # elements of any window
     workspace: int = 1  # address
     share_bytes: int = 1  # of the workspace, per share
+
+
+def write_geometry(
+    words: list[int], sizes: Sequence[int], windows: Sequence[int], attributes: Mapping[str, Any]
+) -> None:
+    """Fill in what a block has of each axis, the last of its axes being those of the windows.
+
+    attributes: kernel, stride and pad.
+    """
+    for word, values, missing in (
+        (Block.sizes, sizes, 1),
+        (Block.windows, windows, 1),
+        (Block.kernel, attributes["kernel"], 1),
+        (Block.stride, attributes["stride"], 1),
+        (Block.pad, attributes["pad"], 0),
+    ):
+        for axis, value in enumerate((*[missing] * (AXES - len(values)), *values)):
+            words[word + axis] = value

@@ -63,7 +63,10 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
     from atled_cpu_numba.kernels.shared.options import kernel
 
     are_places = _are_places()
-    max_of_window, sum_of_window = window_lanes.max_of_window, window_lanes.make_sum_of_window(squares=way == NORM)
+    max_of_window, sum_of_window = (
+        window_lanes.make_max_of_window(),
+        window_lanes.make_sum_of_window(squares=way == NORM),
+    )
     to_elements = window_lanes.make_to_elements(placed=way == MAX, adds=adds)
 
     @kernel
@@ -110,11 +113,11 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
                 large = w[Block.large] + 4 * (line * sizes3 + begin3) * inner
                 window = (row * windows3 + i) * inner
                 small, place = w[Block.small] + 4 * window, w[Block.place] + window
-                divisor = count if way == SUM and w[Block.average] != 0 else 1
+                divisor = count if way == SUM and w[Block.divisor] == 0 else w[Block.divisor]
                 if back:
-                    to_elements((table, count, small, place if way == MAX else divisor, large, inner))
+                    to_elements((table, table, count, small, place if way == MAX else divisor, large, inner))
                 elif way == MAX:
-                    max_of_window((table, count, large, small, place, inner))
+                    max_of_window((table, table, count, large, small, place, inner))
                 else:
                     sum_of_window((table, count, large, small, divisor, inner))
         return 0
@@ -147,7 +150,7 @@ def _build_elements(way: int) -> Callable[..., int]:
         begins, places, extents = words(rows_seen), words(rows_seen + most), words(rows_seen + 2 * most)
         # Read once: to LLVM what is written to a table may be one of them.
         small, place, all_large = w[Block.small], w[Block.place], w[Block.large]
-        average = w[Block.average] != 0
+        divisor = w[Block.divisor]
         if way == MAX:
             rows = w[Block.outer] * windows0 * windows1 * windows2
             if not are_places(w, rows * part // parts, rows * (part + 1) // parts):
@@ -189,7 +192,7 @@ def _build_elements(way: int) -> Callable[..., int]:
                         if way == MAX:
                             given[count] = places[number] * extent3 + at3 - begin3
                         else:
-                            given[count] = extents[number] * extent3 if average else 1
+                            given[count] = extents[number] * extent3 if divisor == 0 else divisor
                         count += 1
                 large = all_large + 4 * (row * sizes3 + at3) * inner
                 element_sum((table, numbers, count, small, place, large, inner))

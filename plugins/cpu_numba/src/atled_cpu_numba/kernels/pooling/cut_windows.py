@@ -15,7 +15,16 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared, op_spec
 from atled_cpu_numba.kernels.pooling import cut_lanes, planes
-from atled_cpu_numba.kernels.pooling.cut_block import AXES, GATHER, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
+from atled_cpu_numba.kernels.pooling.cut_block import (
+    AXES,
+    GATHER,
+    MAX,
+    NORM,
+    PLACE_OUT_OF_RANGE,
+    SUM,
+    Block,
+    write_geometry,
+)
 from atled_cpu_numba.kernels.pooling.cut_rows import ELEMENTS, WINDOWS
 from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled
@@ -275,18 +284,10 @@ def prepare(call: Call) -> Prepared:
         outer=math.prod(large.shape[: large.ndim - axes - is_last]),
         inner=large.shape[-1] if is_last else 1,
         average=int(attributes.get("average", False)),
+        divisor=int(not attributes.get("average", False)),
         wide=int(math.prod(attributes["kernel"]) > _MOST_BYTE_PLACES),
     )
-    geometry = {"kernel": attributes["kernel"], "stride": attributes["stride"], "pad": attributes["pad"]}
-    for word, values, missing in (
-        (Block.sizes, _spatial(large, axes, is_last), 1),
-        (Block.windows, _spatial(small, axes, is_last), 1),
-        (Block.kernel, geometry["kernel"], 1),
-        (Block.stride, geometry["stride"], 1),
-        (Block.pad, geometry["pad"], 0),
-    ):
-        for axis, value in enumerate((*[missing] * (AXES - axes), *values)):
-            words[word + axis] = value
+    write_geometry(words, _spatial(large, axes, is_last), _spatial(small, axes, is_last), attributes)
     seen = small.size * math.prod(attributes["kernel"])
     errors = _ERRORS if name in ("WindowMaxGather", "WindowMaxGrad") else None  # what cannot fail writes in place
     if is_last and large.dtype == np.float32 and cut_lanes.fits(name, words):

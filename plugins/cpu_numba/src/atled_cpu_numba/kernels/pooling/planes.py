@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared, op_spec
-from atled_cpu_numba.kernels.pooling import maxima, windows
+from atled_cpu_numba.kernels.pooling import channel_last, maxima, turned, windows
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_ALONE, PAIRS_PAST_CACHES, PLANES
@@ -226,6 +226,8 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, REALS, floats=(0,))
     if refused:
         return refused
+    if call.channel_last and call.spec.name != "MaxPoolingGather":  # which is not asked for them
+        return channel_last.accepts(call)
     axes = len(call.attributes["kernel"])
     place = (*call.inputs[1:], *call.outputs[1:])  # of maxima
     wanted = np.uint8 if math.prod(call.attributes["kernel"]) <= MOST_BYTE_PLACES else np.int32
@@ -246,7 +248,7 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     descs = [*call.inputs, *call.outputs]
     if call.spec.name not in PAIRS or call.attributes.get("channel_last") or any(d is None or d.strides for d in descs):
         return ()
-    axes = _axes(call)
+    axes = axes_of(call)
     is_planar = all(axis.is_passed_through for axis in axes[:-2])
     is_narrow = large.dtype == small.dtype and large.dtype.name in narrow_dtypes()
     if not (is_planar and is_narrow):
@@ -263,12 +265,16 @@ def prepare(call: Call) -> Prepared:
 
     AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
     """
-    axes = _axes(call)
+    if call.channel_last:
+        return channel_last.prepare(call)
+    axes = axes_of(call)
     # What is passed through is more planes.
     if len(axes) > 2 and not all(axis.is_passed_through for axis in axes[:-2]):
         return slice_pooling.prepare(call, axes, _prepare_planar)
     height, width = (_ONE_ROW, *axes)[-2:]
     is_part = width.result > 1 or height.result > 1
+    if turned.fits(call, axes):
+        return turned.prepare(call)
     if call.spec.name == "AveragePooling" and is_part and width.kernel > _MOST_WINDOW and _are_tiles((height, width)):
         return any_axes.prepare(_means(_arrays(call)[0], height, width))
     return _prepare_planar(call)
@@ -281,7 +287,7 @@ def _arrays(call: Call) -> tuple[ArrayDesc, ArrayDesc]:
     return (result, first) if call.spec.name.endswith("Grad") else (first, result)
 
 
-def _axes(call: Call) -> list[Axis]:
+def axes_of(call: Call) -> list[Axis]:
     """The axes of the windows."""
     large, small = _arrays(call)
     count = len(call.attributes["kernel"])
@@ -293,7 +299,7 @@ def _prepare_planar(call: Call) -> Prepared:
     """Pooling over one or two axes."""
     name = call.spec.name
     large, small = _arrays(call)
-    axes = _axes(call)[-2:]
+    axes = axes_of(call)[-2:]
     planes = math.prod(large.shape[: -len(axes)])
     height, width = (_ONE_ROW, *axes)[-2:]
     dtype, alone = large.dtype.name, name == "MaxPooling" and not call.wanted[1]

@@ -1,4 +1,4 @@
-"""SumPooling and its gradient as averages, times the elements of a window."""
+"""SumPooling and its gradient as averages, times the elements of a window; with channels behind as sums."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from atled.plugin import ArrayDesc, Call, Prepared, Program, op_spec
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels.pooling import planes
+from atled_cpu_numba.kernels.pooling import channel_last, planes, turned
 from atled_cpu_numba.kernels.rows_of_kernels import Rows
 from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats
 
@@ -18,6 +18,8 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
+    if call.channel_last:
+        return channel_last.accepts(call)
     if not call.attributes["ignore_border"]:
         return "takes windows that are not cut at the border"
     return planes.accepts(_averages(call))
@@ -25,8 +27,12 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """SumPooling: x -> y.  SumPoolingGrad: gy -> gx."""
+    if call.channel_last:
+        return channel_last.prepare(call)
     first, result = call.inputs[0], call.outputs[0]
     assert first is not None
+    if turned.fits(call, planes.axes_of(call)):
+        return turned.prepare(call)
     rows = Rows(call)
     source, target = rows.arguments
     count = math.prod(call.attributes["kernel"])

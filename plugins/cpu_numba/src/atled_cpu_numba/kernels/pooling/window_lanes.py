@@ -113,42 +113,43 @@ def _store_places(w: Writer, values: Any, place: Any, at: Any, mask: Any) -> Non
     w.builder.call(function, [narrow, address, ir.Constant(_INT32, 1), mask])
 
 
-def _generate_max(w, table, count, x, y, place, inner):
-    builder = w.builder
-    table, x, y = _table(w, table), w.pointer(x), w.pointer(y)
+def make_max_of_window(*, numbered: bool = False) -> Any:
+    """An intrinsic max((table, numbers, count, x, y, place, inner)): y the maxima of `count` >= 1 elements.
 
-    def write(places, mask):
-        begin = w.at(x, _entry(w, table, w.number(0)))
-        first = [_load(w, w.at(begin, at), mask) for at in places]
-        none = [ir.Constant(_LANES, [0] * _WIDTH)] * len(places)
-        with w.counted(builder.sub(count, w.number(1)), [*first, *none]) as (i, phis, following):
-            number = builder.add(i, w.number(1))
-            begin, own = w.at(x, _entry(w, table, number)), _lanes_of(w, number)
-            best, found = phis[: len(places)], phis[len(places) :]
-            values = [_load(w, w.at(begin, at), mask) for at in places]
-            # Greater, or the first NaN.
-            wins = [
-                builder.and_(builder.fcmp_unordered(">", value, one), builder.fcmp_ordered("ord", one, one))
-                for value, one in zip(values, best, strict=True)
-            ]
-            following += [builder.select(*each) for each in zip(wins, values, best, strict=True)]
-            following += [builder.select(win, own, one) for win, one in zip(wins, found, strict=True)]
-        for at, best, found in zip(places, following, following[len(places) :], strict=False):
-            _store(w, best, w.at(y, at), mask)
-            _store_places(w, found, place, at, mask)
+    place: address of uint8, which of them they are. The first of equal ones, the first NaN if there is one.
+    numbers: with `numbered` a table of what the elements are called; else they are counted, and it is not read.
+    """
 
-    _pieces(w, inner, write)
+    def generate(w, table, numbers, count, x, y, place, inner):
+        builder = w.builder
+        table, numbers, x, y = _table(w, table), _table(w, numbers), w.pointer(x), w.pointer(y)
 
+        def called(number):
+            return _lanes_of(w, _entry(w, numbers, number) if numbered else number)
 
-max_of_window = vector_intrinsic(
-    "max_of_window",
-    6,
-    _generate_max,
-    """max_of_window((table, count, x, y, place, inner)): y the maxima of `count` >= 1 elements, place which they are.
+        def write(places, mask):
+            begin = w.at(x, _entry(w, table, w.number(0)))
+            first = [_load(w, w.at(begin, at), mask) for at in places]
+            with w.counted(builder.sub(count, w.number(1)), [*first, *[called(w.number(0))] * len(places)]) as round_:
+                i, phis, following = round_
+                number = builder.add(i, w.number(1))
+                begin, own = w.at(x, _entry(w, table, number)), called(number)
+                best, found = phis[: len(places)], phis[len(places) :]
+                values = [_load(w, w.at(begin, at), mask) for at in places]
+                # Greater, or the first NaN.
+                wins = [
+                    builder.and_(builder.fcmp_unordered(">", value, one), builder.fcmp_ordered("ord", one, one))
+                    for value, one in zip(values, best, strict=True)
+                ]
+                following += [builder.select(*each) for each in zip(wins, values, best, strict=True)]
+                following += [builder.select(win, own, one) for win, one in zip(wins, found, strict=True)]
+            for at, best, found in zip(places, following, following[len(places) :], strict=False):
+                _store(w, best, w.at(y, at), mask)
+                _store_places(w, found, place, at, mask)
 
-    The first of equal ones, the first NaN if there is one.  place: address of uint8.
-    """,
-)
+        _pieces(w, inner, write)
+
+    return vector_intrinsic("max_of_window", 7, generate, "Maxima of windows; see make_max_of_window.")
 
 
 def make_sum_of_window(*, squares: bool) -> Any:
@@ -178,17 +179,18 @@ def make_sum_of_window(*, squares: bool) -> Any:
     return vector_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.")
 
 
-def make_to_elements(*, placed: bool, adds: bool) -> Any:
-    """An intrinsic give((table, count, gy, number, gx, inner)) of gx of the elements of a window.
+def make_to_elements(*, placed: bool, adds: bool, numbered: bool = False) -> Any:
+    """An intrinsic give((table, numbers, count, gy, number, gx, inner)) of gx of the elements of a window.
 
     number: with `placed` the address of the places, and gy counts for the element that is there, 0 for the others; else
     the divisor of gy, which counts for all.
     adds: to what is in gx; else it is overwritten.
+    numbers: with `numbered` a table of what places call the elements; else they are counted, and it is not read.
     """
 
-    def generate(w, table, count, gy, number, gx, inner):
+    def generate(w, table, numbers, count, gy, number, gx, inner):
         builder = w.builder
-        table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
+        table, numbers, gy, gx = _table(w, table), _table(w, numbers), w.pointer(gy), w.pointer(gx)
 
         def write(places, mask):
             values = [_load(w, w.at(gy, at), mask) for at in places]
@@ -197,7 +199,8 @@ def make_to_elements(*, placed: bool, adds: bool) -> Any:
                 factors = w.splat(_reciprocal(w, number))
                 values = [builder.fmul(value, factors) for value in values]
             with w.counted(count, []) as (i, _, _following):
-                begin, own = w.at(gx, _entry(w, table, i)), _lanes_of(w, i)
+                begin = w.at(gx, _entry(w, table, i))
+                own = _lanes_of(w, _entry(w, numbers, i) if numbered else i)
                 for at, value, one in zip(places, values, found, strict=True):
                     given = builder.select(builder.icmp_signed("==", one, own), value, _ZEROS) if placed else value
                     if adds:
@@ -206,7 +209,7 @@ def make_to_elements(*, placed: bool, adds: bool) -> Any:
 
         (_pieces_apart if adds else _pieces)(w, inner, write)
 
-    return vector_intrinsic("to_elements", 6, generate, "What a window gives its elements; see make_to_elements.")
+    return vector_intrinsic("to_elements", 7, generate, "What a window gives its elements; see make_to_elements.")
 
 
 def _reciprocal(w: Writer, divisor: Any) -> Any:

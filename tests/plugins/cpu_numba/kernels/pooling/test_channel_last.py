@@ -1,0 +1,106 @@
+"""Pooling with the channels behind the axes of windows, against the reference."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.keyed import Description
+
+CASES = [
+    ((2, 6, 6, 8), {"kernel": (2, 2)}),  # a vector, or its half or two
+    ((3, 7, 9, 19), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
+    ((9, 5, 6, 75), {"kernel": (3, 2), "stride": (1, 1), "pad": (1, 0)}),  # several vectors and a rest; many images
+    ((2, 8, 7, 64), {"kernel": (3, 3), "stride": (2, 2), "ignore_border": False}),
+    ((2, 9, 33), {"kernel": (4,), "stride": (3,), "pad": (2,)}),
+    ((1, 20, 20, 8), {"kernel": (16, 16), "stride": (2, 2)}),  # as many places as a byte counts
+    ((2, 8, 8, 9), {"kernel": (3, 3), "stride": (4, 4)}),  # elements between windows
+    ((0, 5, 6, 40), {"kernel": (3, 2)}),
+]
+FUNCTIONS = {
+    "max": (F.max_pooling, {}),
+    "sum": (F.sum_pooling, {}),
+    "average": (F.average_pooling, {"including_pad": False}),
+    "average with padding": (F.average_pooling, {"including_pad": True}),
+}
+CPU, REFERENCE = (nn.Context([f"{backend}:float"], fallback="raise") for backend in ("cpu", "reference"))
+VECTORS = {"kernel; channels in vectors", "kernel; images in vectors"}
+
+
+def drawn(shape, *, nan=False):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 9, shape).astype(np.float32)  # with equal maxima
+    if nan:
+        x[rng.random(shape) < 0.1] = np.nan
+    return x
+
+
+def computed(context, function, x, **attributes):
+    """Values, the gradient, and what computed it."""
+    with nn.context_scope(context), nn.trace() as trace:
+        v = nn.Variable.from_numpy_array(x, need_grad=True)
+        y = function(v, channel_last=True, **attributes)
+        y.forward()
+        y.backward(np.random.default_rng(1).integers(-9, 9, y.shape).astype(np.float32))
+    return y.d.copy(), v.g.copy(), trace.rows()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape, geometry", CASES)
+def test_values_and_gradients_are_those_of_the_reference(name, shape, geometry):
+    function, given = FUNCTIONS[name]
+    y, gx, _ = computed(CPU, function, drawn(shape), **geometry, **given)
+    expected, theirs, _ = computed(REFERENCE, function, drawn(shape), **geometry, **given)
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(gx, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_images_of_eight_channels_and_more_are_computed_as_they_are(name):
+    function, given = FUNCTIONS[name]
+    _, _, rows = computed(CPU, function, drawn((2, 6, 6, 8)), kernel=(2, 2), **given)
+    assert {row.note for row in rows if row.backend == "cpu"} <= VECTORS
+    _, _, rows = computed(CPU, function, drawn((2, 6, 6, 7)), kernel=(2, 2), **given)
+    assert "Transpose" in {row.op for row in rows}
+
+
+@pytest.mark.parametrize("shape, geometry", CASES)
+def test_the_first_nan_of_a_window_is_its_maximum_and_gets_its_gradient(shape, geometry):
+    x = drawn(shape, nan=True)
+    y, gx, _ = computed(CPU, F.max_pooling, x, **geometry)
+    expected, theirs, _ = computed(REFERENCE, F.max_pooling, x, **geometry)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(gx, theirs)
+
+
+def test_second_gradients_are_those_of_the_reference():
+    found = []
+    for context in (CPU, REFERENCE):
+        with nn.context_scope(context):
+            x, gy = (nn.Variable.from_numpy_array(drawn((2, n, n, 16)), need_grad=True) for n in (6, 3))
+            (gx,) = nn.grad([F.max_pooling(x, kernel=(2, 2), channel_last=True)], [x], grad_outputs=[gy])
+            gx.forward()
+            gx.backward(drawn(gx.shape))
+            found.append(gy.g.copy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_place_that_no_window_has_is_refused():
+    place = np.zeros((2, 8, 3, 3), np.uint8)
+    place[1, 7, 2, 2] = 4
+    d = Description(CPU)
+    leaves = [d.leaf(nn.NdArray.from_numpy_array(array)) for array in (drawn((2, 3, 3, 8)), place)]
+    d.result(d.call("MaxPoolingGrad", *leaves, kernel=(2, 2), shape=(6, 6), channel_last=True))
+    assert d.plan.steps[0].note == "kernel; channels in vectors"
+    with pytest.raises(IndexError, match="place out of range"):
+        d.run()
+
+
+@pytest.mark.parametrize("function", [F.max_pooling, F.average_pooling])
+def test_behind_a_convolution_images_stay_as_it_makes_them(function):
+    with nn.context_scope(CPU):
+        x, w = (nn.Variable.from_numpy_array(drawn(shape)) for shape in ((2, 9, 9, 8), (16, 3, 3, 8)))
+        y = function(F.relu(F.convolution(x, w, channel_last=True)), kernel=(2, 2), channel_last=True)
+        y.forward()
+    *_, pooling, last = y.plan.steps
+    assert (pooling.name.split("+")[-1], last.name) == (function.spec.name, "Transpose")

@@ -1,0 +1,78 @@
+"""Pooling with large windows over small planes, which are turned: the channels behind."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+
+CASES = [
+    ((3, 16, 14, 14), {"kernel": (7, 7)}),
+    ((3, 9, 13, 15), {"kernel": (5, 5), "stride": (4, 4), "pad": (1, 2)}),
+    ((2, 35, 16), {"kernel": (5,), "stride": (4,)}),
+    ((8, 20, 20), {"kernel": (5, 6)}),
+    ((2, 3, 8, 11, 11), {"kernel": (9, 9), "stride": (1, 1)}),
+]
+FUNCTIONS = {
+    "max": (F.max_pooling, {}),
+    "sum": (F.sum_pooling, {}),
+    "average": (F.average_pooling, {"including_pad": False}),
+}
+CPU, REFERENCE, DOUBLE = (
+    nn.Context([name], fallback="raise") for name in ("cpu:float", "reference:float", "cpu:double")
+)
+NOTE = "kernel; channels in vectors, between transposes"
+
+
+def drawn(shape, *, nan=False):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 9, shape).astype(np.float32)  # with equal maxima
+    if nan:
+        x[rng.random(shape) < 0.05] = np.nan
+    return x
+
+
+def computed(context, function, x, **attributes):
+    """Values, the gradient, and the notes of what computed it."""
+    with nn.context_scope(context), nn.trace() as trace:
+        v = nn.Variable.from_numpy_array(x, need_grad=True)
+        y = function(v, **attributes)
+        y.forward()
+        y.backward(np.random.default_rng(1).integers(-9, 9, y.shape).astype(np.float32))
+    return y.d.copy(), v.g.copy(), {row.note for row in trace.rows() if "Pooling" in row.op}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape, geometry", CASES)
+def test_values_and_gradients_are_those_of_the_reference(name, shape, geometry):
+    function, given = FUNCTIONS[name]
+    y, gx, notes = computed(CPU, function, drawn(shape), **geometry, **given)
+    expected, theirs, _ = computed(REFERENCE, function, drawn(shape), **geometry, **given)
+    assert notes == {NOTE}
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(gx, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape, geometry", CASES)
+def test_the_first_nan_of_a_window_gets_its_gradient(shape, geometry):
+    y, gx, _ = computed(CPU, F.max_pooling, drawn(shape, nan=True), **geometry)
+    expected, theirs, _ = computed(REFERENCE, F.max_pooling, drawn(shape, nan=True), **geometry)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(gx, theirs)
+
+
+def test_maxima_are_found_without_places_too():
+    with nn.context_scope(CPU):
+        y = F.max_pooling(nn.Variable.from_numpy_array(drawn((3, 16, 14, 14))), kernel=(7, 7))
+        y.forward()
+    assert y.plan.steps[0].note == NOTE
+    np.testing.assert_array_equal(y.d, drawn((3, 16, 14, 14)).reshape(3, 16, 2, 7, 2, 7).max((3, 5)))
+
+
+@pytest.mark.parametrize(
+    "context, shape, kernel",
+    [(DOUBLE, (2, 16, 14, 14), (7, 7)), (CPU, (2, 7, 14, 14), (7, 7)), (CPU, (2, 16, 40, 40), (4, 4))],
+)
+def test_planes_of_float64_few_channels_or_many_windows_stay_as_they_are(context, shape, kernel):
+    _, _, notes = computed(context, F.max_pooling, drawn(shape), kernel=kernel)
+    assert NOTE not in notes
