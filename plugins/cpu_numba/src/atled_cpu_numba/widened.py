@@ -143,7 +143,6 @@ class _Rows:
         self.native = self._loop.native(
             words,
             attributes={name: self._block + word for name, word in kernel.attributes.items()},
-            errors=kernel.errors,
             # What the kernel reads and writes as it is can have steps of others computed on the way.
             before={n: self._block + word for n, word in kernel.before.items() if n in kept},
             after={n: self._block + word for n, word in kernel.after.items() if n + len(inputs) in kept},

@@ -14,7 +14,7 @@ _ANY_CODE = 0xFFFF  # all that a kernel returns
 
 
 class LoopBlock:
-    """Puts the block together; all addresses in it are relative until it runs.
+    """Puts the block together; all addresses in it are relative until it runs. It fails as its kernels do.
 
     words: of it.  workspace: bytes that it needs.
     """
@@ -30,6 +30,7 @@ class LoopBlock:
         self._fixups: list[tuple[int, int, int]] = []
         self._rows: list[tuple[Native, int]] = []
         self._owners: list[object] = []
+        self._errors: dict[int, str] = {}
 
     def add(self, words: Sequence[int]) -> int:
         """Words behind all others; the number of the first one."""
@@ -40,6 +41,7 @@ class LoopBlock:
     def put(self, kernel: Native) -> int:
         """The block of a kernel, which lives as long as the loop; the number of its first word."""
         self._owners.append(kernel)
+        self._errors |= kernel.errors
         return self.add(kernel.block.tolist())
 
     def row(self, kernel: Native, block: int) -> None:
@@ -97,6 +99,7 @@ class LoopBlock:
             self._address,
             np.array(words, np.int64),
             (*arguments, *([self._workspace_word] if self.workspace else ())),
+            errors=self._errors,
             owner=tuple(self._owners),
             **more,
         )

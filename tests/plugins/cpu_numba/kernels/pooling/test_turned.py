@@ -5,6 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.keyed import Description
 
 CASES = [
     ((3, 16, 14, 14), {"kernel": (7, 7)}),
@@ -67,6 +68,17 @@ def test_maxima_are_found_without_places_too():
         y.forward()
     assert y.plan.steps[0].note == NOTE
     np.testing.assert_array_equal(y.d, drawn((3, 16, 14, 14)).reshape(3, 16, 2, 7, 2, 7).max((3, 5)))
+
+
+def test_a_place_that_no_window_has_is_refused():
+    place = np.zeros((2, 8, 2, 2), np.uint8)
+    place[1, 7, 1, 1] = 49
+    d = Description(CPU)
+    leaves = [d.leaf(nn.NdArray.from_numpy_array(array)) for array in (drawn((2, 8, 2, 2)), place)]
+    d.result(d.call("MaxPoolingGrad", *leaves, kernel=(7, 7), shape=(14, 14)))
+    assert d.plan.steps[0].note == NOTE
+    with pytest.raises(IndexError, match="place out of range"):
+        d.run()
 
 
 @pytest.mark.parametrize(

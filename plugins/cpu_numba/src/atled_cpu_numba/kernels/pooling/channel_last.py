@@ -26,7 +26,7 @@ def accepts(call: Call) -> bool | str:
 def layout(call: Call) -> str:
     """In which order of axes the images of a call are wanted: "" where both are taken, see `Implementation.layout`."""
     axes, (large, small) = len(call.attributes["kernel"]), _arrays(call)
-    if call.channel_last:
+    if call.attributes.get("channel_last"):
         return ""
     if large.ndim <= axes:
         return "channel_first"

@@ -226,7 +226,7 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, REALS, floats=(0,))
     if refused:
         return refused
-    if call.channel_last and call.spec.name != "MaxPoolingGather":  # which is not asked for them
+    if call.attributes.get("channel_last") and call.spec.name != "MaxPoolingGather":  # which is not asked for them
         return channel_last.accepts(call)
     axes = len(call.attributes["kernel"])
     place = (*call.inputs[1:], *call.outputs[1:])  # of maxima
@@ -265,7 +265,7 @@ def prepare(call: Call) -> Prepared:
 
     AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
     """
-    if call.channel_last:
+    if call.attributes.get("channel_last"):
         return channel_last.prepare(call)
     axes = axes_of(call)
     # What is passed through is more planes.

@@ -18,7 +18,7 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
-    if call.channel_last:
+    if call.attributes.get("channel_last"):
         return channel_last.accepts(call)
     if not call.attributes["ignore_border"]:
         return "takes windows that are not cut at the border"
@@ -27,7 +27,7 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """SumPooling: x -> y.  SumPoolingGrad: gy -> gx."""
-    if call.channel_last:
+    if call.attributes.get("channel_last"):
         return channel_last.prepare(call)
     first, result = call.inputs[0], call.outputs[0]
     assert first is not None
