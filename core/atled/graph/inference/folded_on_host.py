@@ -1,6 +1,6 @@
 """Normalization and sums in products, computed by NumPy where the parameters are in host memory.
 
-A plan of them would be compiled to run once: a third of the time to the first result of a network of fifty layers.
+A plan of them would be compiled to run once: a third of the first call of a network of fifty layers.
 """
 
 from __future__ import annotations
