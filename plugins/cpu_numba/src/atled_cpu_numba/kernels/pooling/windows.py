@@ -75,7 +75,7 @@ def _build(dtype: str, size: int, stride: int, maxima: bool) -> Callable[..., in
                 left = j * stride - pad_w
                 factors[j] = number(1) / number(min(left + size, width + margin_w) - max(left, -margin_w))
             for j in range(width):
-                zeros[j] = number(0)  # of a narrow dtype, it has as many bits that are 0
+                zeros[j] = number(0)  # its bits are zeros of half and bf16, too
         cut = max(0, (columns - 1) * stride - pad_w + size - width)  # elements of the last window
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
             x = w[Block.large] + element * plane * height * width
