@@ -106,18 +106,20 @@ class Cut:
         importing = _Importing(self._graph, frozenset(leaves), first, floats, allowed)
         waiting = [value.node for value in self._results]
         waiting += [node for node in self._graph.nodes if node.changed]
-        seen: set[IRNode] = set()
+        read: dict[IRNode, tuple[IRValue | None, ...]] = {}
         while waiting:
             node = waiting.pop()
-            if node is None or node in seen:
+            if node is None or node in read:
                 continue
-            seen.add(node)
+            read[node] = node.inputs
             if node.spec is None or not node.spec.views:  # a view is in the memory of what it shows
-                node.inputs = tuple(
+                read[node] = tuple(
                     None if value is None else importing.named(value, self._may_import(value, importing.leaves))
                     for value in node.inputs
                 )
-            waiting += [value.node for value in node.inputs if value is not None]
+            waiting += [value.node for value in read[node] if value is not None]
+        for node, inputs in read.items():  # only now: a node may be in the expression of a value, too
+            node.inputs = inputs
         return tuple(importing.imported)
 
     def _may_import(self, value: IRValue, leaves: frozenset[int]) -> bool:

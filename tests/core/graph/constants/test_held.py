@@ -413,6 +413,19 @@ def test_of_values_that_do_not_all_fit_some_are_kept():
     np.testing.assert_array_equal(y.d, rows)
 
 
+def test_a_constant_may_be_computed_by_steps_that_read_another_one():
+    """What is spread reads tanh(w) at each run; its sums, which are kept too, are computed of w."""
+    w, factor, other = leaf(WEIGHTS[0]), leaf(RNG.standard_normal((1, 1, 4), "f")), leaf(FACTORS[0])
+    spread = F.reshape(F.tanh(w), (160, 160, 1)) * factor
+    y = F.sum(F.sum(spread, axis=2) * other) + F.sum(spread * F.reshape(other, (160, 1, 1)))
+    wanted = 2 * (np.tanh(WEIGHTS[0]) * factor.d.sum())
+    for number in range(3):
+        other.d = FACTORS[number % 2]
+        y.forward()
+        np.testing.assert_allclose(y.d, (wanted * FACTORS[number % 2]).sum(), rtol=1e-3)
+    assert counted() == 2
+
+
 @pytest.mark.parametrize("drop", [nn.clear_memory_cache, lambda: nn.set_constants_limit(0)], ids=["clear", "limit"])
 def test_what_is_dropped_gives_its_memory_back(graph, drop):
     x, _, _, y = graph
