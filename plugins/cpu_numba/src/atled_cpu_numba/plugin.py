@@ -41,8 +41,8 @@ declare_setting(
     "ATLED_CPU_TUNE",
     parse_choice("rules", "search"),
     "rules",
-    "how one of the ways to compute a convolution or a matrix product is chosen: by rules, or by a search that measures "
-    "each at first use",
+    "how one of the ways to compute a convolution or a matrix product is chosen: by rules, or by a search that "
+    "measures each at first use",
 )
 
 
