@@ -144,7 +144,7 @@ class ArrayCell:
         self.is_data = False
         self.code = -1
         # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
-        # plans hold their storage. None while there are none: most arrays never get any.
+        # plans hold their storage. None while there are none: most arrays never get any. Empty where it stands apart.
         self._copies: dict[tuple[Place, np.dtype], tuple[Storage, bool]] | None = None
 
     def settle(self, dtype: np.dtype = FLOAT32) -> Storage:
@@ -345,8 +345,13 @@ class ArrayCell:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it has no copies beside the head."""
+        """Whether it has no copies beside the head, and does not stand apart."""
         return self._copies is None
+
+    def stand_apart(self) -> None:
+        """Be none of the arrays that are spares once nobody refers to them; all else is as before."""
+        if self._copies is None:
+            self._copies = {}
 
     def reset(self) -> None:
         """The state of a new array that has this one's memory."""

@@ -194,7 +194,7 @@ class Spares(Generic[Item]):
         kept = self._kept
         if kept[0] is NOBODYS:
             kept[0] = made
-        elif in_use in kept and self._is_spoilt(in_use):
+        elif in_use not in (None, NOBODYS) and self._is_spoilt(in_use) and in_use in kept:
             self._replace(kept.index(in_use), made)
         elif len(kept) < self._limit:
             if in_use in kept:  # else the ring was cleared meanwhile
@@ -249,9 +249,8 @@ def _never_free(item: Any) -> None:
 
     Another thread may have taken it and be about to count its references: there is one less, as if nobody held it.
     """
-    storage = item.storage if isinstance(item, ArrayCell) else item.cell.storage
-    if storage is not None:
-        storage.exported = True
+    cell = item if isinstance(item, ArrayCell) else item.cell
+    cell.stand_apart()
 
 
 class SpareWorkspaces:
