@@ -12,10 +12,12 @@ from atled.calling.cached_calls import in_force, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
+from atled.limits.caches import Generations
 from atled.limits.sizes import out_of_memory, shown
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
+from atled_contexts import Context
 
 
 def apply(
@@ -58,16 +60,14 @@ def _applied(
     values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
-    descs = [None if value is None else ArrayDesc(value.shape) for value in values]
-    for name in spec.states:
-        state_array = NdArray.from_numpy_array(spec.first_state(name, *descs))
-        values.append(Value(state_array.shape, None, data=state_array))
-        descs.append(ArrayDesc(state_array.shape))
-    if len(descs) > 1 and isinstance(spec, ProgramOp):
-        _check_axis_counts(spec, descs)
-    checked = spec.check_attributes(attributes, descs)
-    spec.check_values(checked)
-    function = RecordedCall(spec, values, checked, context)
+    pattern_key = _pattern_key(spec, values, attributes, context) if key is None else None
+    pattern = None if pattern_key is None else _PATTERNS.get(pattern_key) or _PATTERNS.find_old(pattern_key)
+    if pattern is None:
+        function = _checked(spec, values, attributes, context)
+        if pattern_key is not None and not (spec.random or spec.states or spec.opaque):
+            _PATTERNS.add(pattern_key, function.copy_on((), function.attributes))
+    else:
+        function = pattern.again_on(tuple(values))
     if outputs is not None:
         _check_outputs(function, outputs)
         if spec.views or _overlaps(function, outputs):
@@ -81,6 +81,48 @@ def _applied(
     if at_once and outputs is not None:
         results = [_array(item) for item in outputs]
     return results[0] if len(results) == 1 and not spec.outputs[-1].endswith("...") else tuple(results)
+
+
+_PATTERNS: Generations[RecordedCall] = Generations("checked calls", 2048)
+"""Calls without their inputs, by all that is checked of a call: graphs have many that are alike."""
+
+_EXACT = frozenset((int, str))
+_PLAIN = frozenset((int, bool, str, type(None)))
+
+
+def _pattern_key(
+    spec: OpSpec, values: Sequence[Value | None], attributes: Mapping[str, Any], context: Context
+) -> tuple[Any, ...] | None:
+    """All that is checked of a call; None where that has no key.
+
+    Types are in it, and how a float is written: True equals 1, and -0.0 equals 0.0.
+    """
+    said: list[Any] = [spec, context]
+    for name, value in attributes.items():
+        kind = type(value)
+        if kind is float:
+            said += name, value.hex()
+        elif kind in _PLAIN:
+            said += name, kind, value
+        elif (kind is tuple or kind is list) and _EXACT.issuperset(map(type, value)):
+            said += name, kind, tuple(value)
+        else:
+            return None
+    return *said, *[None if value is None else value.shape for value in values]
+
+
+def _checked(spec: OpSpec, values: list[Value | None], attributes: Mapping[str, Any], context: Context) -> RecordedCall:
+    """A call, checked against its op spec."""
+    descs = [None if value is None else ArrayDesc(value.shape) for value in values]
+    for name in spec.states:
+        state_array = NdArray.from_numpy_array(spec.first_state(name, *descs))
+        values.append(Value(state_array.shape, None, data=state_array))
+        descs.append(ArrayDesc(state_array.shape))
+    if len(descs) > 1 and isinstance(spec, ProgramOp):
+        _check_axis_counts(spec, descs)
+    checked = spec.check_attributes(attributes, descs)
+    spec.check_values(checked)
+    return RecordedCall(spec, values, checked, context)
 
 
 def _array(item: NdArray | Variable) -> NdArray:

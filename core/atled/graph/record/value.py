@@ -411,6 +411,12 @@ class RecordedCall:
         function.auxiliary = [None] * len(self.output_descs)
         return function
 
+    def again_on(self, inputs: tuple[Value | None, ...]) -> RecordedCall:
+        """The same call on inputs of the same shapes, with state of its own; not of an op that draws or has states."""
+        function = self.copy_on(inputs, self.attributes)
+        function.auxiliary = self._new_auxiliary()
+        return function
+
     def moved_to(self, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> RecordedCall:
         """The same call, with the state that it keeps, as if it had made the given values of the given ones."""
         function = self.copy_on(tuple(inputs), self.attributes)
@@ -425,12 +431,16 @@ class RecordedCall:
         self.shapes = tuple(shapes)
         self.output_descs = descs
         self.visible = self.spec.visible_count(len(descs), self.attributes)
-        first_auxiliary = len(descs) - len(self.spec.auxiliary)
-        self.auxiliary = [
-            ArrayCell(desc.size) if position >= first_auxiliary else None for position, desc in enumerate(descs)
-        ]
-        for position in self.spec.saved_positions:
-            self.auxiliary[position] = ArrayCell(descs[position].size)
+        self.auxiliary = self._new_auxiliary()
+
+    def _new_auxiliary(self) -> list[ArrayCell | None]:
+        """A cell for each output that the call keeps."""
+        descs, spec = self.output_descs, self.spec
+        cells: list[ArrayCell | None] = [None] * len(descs)
+        if spec.auxiliary or spec.saved_positions:
+            for position in (*range(len(descs) - len(spec.auxiliary), len(descs)), *spec.saved_positions):
+                cells[position] = ArrayCell(descs[position].size)
+        return cells
 
     def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
         """Make ready for inputs of these shapes; whether that changed anything."""
