@@ -71,4 +71,6 @@ def test_what_is_refused(make_call):
     assert "not 11" in answer(16, 11, 4, axes=2)
     assert answer(16, 11, 4) is True
     assert "sizes up to 16384" in answer(16, 1 << 15)
+    assert "from three on" in answer(2, 4096)
+    assert answer(3, 4096) is True
     assert "not float16" in answer(16, 8, dtype=np.float16)

@@ -30,6 +30,7 @@ _LINES = 16  # at once
 _RADICES = (4, 2, 3, 5, 7)
 _MOST_FACTORS = 16
 _MOST_SIZE = 1 << 14  # of an axis: so many elements of as many lines are 4 MiB of workspace in float32
+_MOST_ALONE = 1 << 11  # of one or two lines, which leave most of the sixteen empty: beyond, NumPy is quicker
 _POINTS_PER_US = 100.0  # a cautious rate of one core, for the number of shares
 
 
@@ -166,6 +167,8 @@ def accepts(call: Call) -> bool | str:
     for size in _signal(call):
         if size > _MOST_SIZE or _factors(size) is None:
             return f"transforms sizes up to {_MOST_SIZE} without prime factors above {max(_RADICES)}, not {size}"
+        if size > _MOST_ALONE and call.outputs[0].size <= 4 * size:
+            return f"transforms lines of more than {_MOST_ALONE} points from three on"
     return True
 
 
