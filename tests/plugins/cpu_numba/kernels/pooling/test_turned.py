@@ -70,6 +70,18 @@ def test_maxima_are_found_without_places_too():
     np.testing.assert_array_equal(y.d, drawn((3, 16, 14, 14)).reshape(3, 16, 2, 7, 2, 7).max((3, 5)))
 
 
+def test_second_gradients_are_those_of_the_reference():
+    found = []
+    for context in (CPU, REFERENCE):
+        with nn.context_scope(context):
+            x, gy = (nn.Variable.from_numpy_array(drawn((2, 16, n, n)), need_grad=True) for n in (14, 2))
+            (gx,) = nn.grad([F.max_pooling(x, kernel=(7, 7))], [x], grad_outputs=[gy])
+            gx.forward()
+            gx.backward(drawn(gx.shape))
+            found.append(gy.g.copy())
+    np.testing.assert_array_equal(*found)
+
+
 def test_a_place_that_no_window_has_is_refused():
     place = np.zeros((2, 8, 2, 2), np.uint8)
     place[1, 7, 1, 1] = 49

@@ -14,6 +14,7 @@ from atled_cpu_numba.kernels.shared.layout import filled
 
 _LEAST_CHANNELS = 8  # fewer are but a part of a vector, and transposing them takes less
 _MOST_BYTE_PLACES = 256
+_SUMS = ("AveragePooling", "AveragePoolingGrad", "SumPooling", "SumPoolingGrad")
 _MAXIMA = ("MaxPooling", "MaxPoolingGrad")
 
 
@@ -72,6 +73,8 @@ def _refusal(call: Call, spatial: Sequence[Sequence[int]], channels: int) -> boo
     attributes, (large, _) = call.attributes, _arrays(call)
     name, axes = call.spec.name, len(attributes["kernel"])
     most = last_maxima.AXES if name in _MAXIMA else AXES
+    if name not in (*_SUMS, *_MAXIMA):
+        return f"{name} takes no channels behind"
     if large.dtype != np.float32:
         return "takes channels behind in float32 alone"
     if channels < _LEAST_CHANNELS:
