@@ -71,7 +71,15 @@ def test_shares_of_any_residues_give_the_same_bits(run, parts, images, source, p
 @pytest.mark.parametrize("images", [1, 8])
 @pytest.mark.parametrize("forward", [True, False])
 def test_few_channels_leave_residues_that_tiles_reach_far_beyond(forward, images, maps, way):
-    axes = (Axis(32, 32, 3, 12, 1, 12),) * 2
+    axes = (Axis(56, 32, 3, 0 if forward else 24, 1, 12),) * 2  # no window sees padding
     ways = list(convolution.ways(Problem(forward, images, 1, maps, maps, axes, (), "", "float32")))
     assert "residues" in {each.name for each in ways}
+    assert next(each.name for each in ways if each.pays) == way
+
+
+@pytest.mark.skipif(not host_lanes().has_short_tiles, reason="elsewhere direct sums have no panels")
+@pytest.mark.parametrize(("dilation", "way"), [(12, "window panels"), (4, "residues")])
+def test_taps_in_the_padding_are_left_out_rather_than_computed_by_residues(dilation, way):
+    axes = (Axis(32, 32, 3, dilation, 1, dilation),) * 2
+    ways = list(convolution.ways(Problem(True, 1, 1, 256, 256, axes, (), "", "float32")))
     assert next(each.name for each in ways if each.pays) == way

@@ -80,6 +80,11 @@ _LEAST_STRIDED_VECTORS = 2  # in a row of windows with a stride; of shorter ones
 # products of direct sums took 1.1 to 1.29 of their time with 32 channels and maps, of eight images 1.16 with 64, .88 to
 # 1.14 with 128; of one image 1.0 to 1.1 with 64, but .97 within a network. With 256 they took .74 to .89.
 _TRANSFORMED_TERMS, _TRANSFORMED_TERMS_OF_ONE = 13, 6
+# By how much longer residues may seem to take, by their products, than windows in panels that leave out taps. On Zen 3
+# both took, by windows that see all taps, estimated and measured, at 33 x 33: with 320 channels and dilation 6 .84 and
+# .77, .78 and .77; dilation 12 .84 and .79, .59 and .64; 64 channels, dilation 6 .95 and .78, .78 and .85; of eight
+# images 1.13 and 1.06, .78 and .89.
+_RESIDUES_BY_REGIONS = 1.2
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
 
@@ -329,7 +334,8 @@ def _residues_pay(task: Task) -> bool:
         return True
     terms = _TRANSFORMED_TERMS_OF_ONE if task.images == 1 else _TRANSFORMED_TERMS
     transformed = terms * (1 / task.channels + 1 / task.maps)
-    return winograd.has_few_products(tiled, _residue_positions(task) / (1 + transformed))
+    seen = min(1.0, _RESIDUES_BY_REGIONS * window_panels.seen_share(task))
+    return winograd.has_few_products(tiled, _residue_positions(task) * seen / (1 + transformed))
 
 
 def _residue_in_tiles(task: Task) -> winograd.Problem | None:

@@ -4,12 +4,17 @@ What some windows see is collected from the padded planes of `shared.geometry`, 
 of windows in the level-2 cache, of which a tile's columns fit the level-1 cache. So neither the length of the sums nor
 the distance of what they read matters, and windows follow one another without the gaps between rows and images.
 
+Where the image is small beside the distance of its taps, many of them lie in the padding. Then sums go tap by tap: of a
+tile they leave out the taps that lie above or below the image for all its windows, and `window_regions` may divide the
+columns of the result, so that sums of a region leave out what lies beside the image.
+
 Shares are made of groups, chunks of images and pieces of the maps; each copies the planes of its images and packs the
 weights of its group for itself, unless it is given them.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -26,6 +31,7 @@ from atled_cpu_numba.kernels.convolution.result_words import (
     ResultWords,
     result_words,
 )
+from atled_cpu_numba.kernels.convolution.window_regions import Regions, regions, seen_rows
 from atled_cpu_numba.kernels.convolution.window_vectors import pitch_of
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, gradient_windows, windows
@@ -83,12 +89,14 @@ class Block(CopiedPlanes):
     result_width: int
     step_h: int  # from a window's result to the next one in the result's image
     step_w: int
-    taps: int  # of all results
-    terms_at_once: int  # at most
+    taps: int  # whose weights are packed: of all results, or of the kernel
+    by_taps: int  # 1: sums go tap by tap, of which results leave out some; 0: channel by channel
+    rounds_at: int  # word where those of the results start, RoundsWords
     at_once: int  # windows, at most: whole panels
     pitch: int  # of the rows of windows
     offsets_start: int
     vectors_start: int  # of the table of vectors
+    ranges_start: int  # of the table of ranges
     packed_start: int
     windows_start: int
     sums_start: int
@@ -97,6 +105,38 @@ class Block(CopiedPlanes):
     packed: int  # address of the packed weights of all groups, or 0
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
+
+
+@layout
+class RoundsWords:
+    """The terms that a result's sums are made of, some at once; rounds follow, then spans, then the next result."""
+
+    rounds: int
+    spans: int
+    panel: int  # terms of a panel of weights
+
+
+@layout
+class RoundWords:
+    """Some terms, whose weights follow one another."""
+
+    terms: int
+    first: int  # in the table of offsets
+    weights: int  # elements from the packed weights to those of the first term in the first panel
+
+
+@layout
+class SpanWords:
+    """The rows of windows that see something through some terms."""
+
+    top: int
+    bottom: int  # the one behind the last
+    first: int  # in the table of offsets
+    after: int
+
+
+_ROUNDS_WORDS, _ROUND_WORDS, _SPAN_WORDS = size_of(RoundsWords), size_of(RoundWords), size_of(SpanWords)
+_RANGE_BYTES = 16  # of a tile's terms in a table: the first one and the one behind the last one
 
 
 def suits(task: Task) -> bool:
@@ -111,6 +151,22 @@ def suits_small(task: Task) -> bool:
     if not task.forward:
         return positions <= _FEW_RESULTS and task.maps >= _FEW_MAPS
     return positions <= _FEW_POSITIONS or (terms >= _MANY_TERMS and task.maps >= _SOME_MAPS)
+
+
+def seen_share(task: Task) -> float:
+    """Of the products of direct sums, those that are computed where taps in the padding are left out."""
+    cut = _regions(task, *_windows(task))
+    return 1.0 if cut is None else cut.share
+
+
+def _windows(task: Task) -> tuple[Layout, tuple[Result, ...]]:
+    geometry = task.kernel, task.pad, task.stride, task.dilation
+    return windows(task.source, *geometry) if task.forward else gradient_windows(task.result, *geometry)
+
+
+def _regions(task: Task, planes: Layout, results: tuple[Result, ...]) -> Regions | None:
+    lanes = lanes_of(task.dtype)
+    return regions(planes, results, task.images, task.source, lanes.columns, lanes.vector)
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -136,15 +192,17 @@ def _build(dtype: str) -> Callable[..., int]:
 
     @piece
     def fill_offsets(w, offsets):
-        """Per result, channel and tap: where it lies in the planes, from a window's position."""
+        """Per result, channel and tap, or tap and channel: where it lies in the planes, from a window's position."""
         channels, channel_length, front = w[Block.channels], w[Block.channel_length], w[Block.front]
+        by_taps = w[Block.by_taps] != 0
         at, done = w[Block.results_at], 0
         for _ in range(w[Block.results]):
             taps = w[at + ResultWords.taps]
+            channel_step, tap_step = (1, channels) if by_taps else (taps, 1)
             for channel in range(channels):
                 for t in range(taps):
                     offset = channel * channel_length + front + w[at + FIRST_OFFSET + TAP_WORDS * t]
-                    offsets[done + channel * taps + t] = offset
+                    offsets[done + channel * channel_step + t * tap_step] = offset
             done += channels * taps
             at += RESULT_WORDS + TAP_WORDS * taps
 
@@ -179,32 +237,67 @@ def _build(dtype: str) -> Callable[..., int]:
                     at += RESULT_WORDS + TAP_WORDS * taps
 
     @piece
-    def multiply(terms, k, first_map, last_map, length, weights, windows_at, pitch, sums_at):
+    def pack_by_taps(w, group, packed_at):
+        """Panels of the group's weights, tap by tap."""
+        channels, maps, taps, weight_map = w[Block.channels], w[Block.maps], w[Block.taps], w[Block.weight_map]
+        weights = w[Block.weight] + element * group * w[Block.group_weights]
+        for first in range(0, maps, tile_rows):
+            for channel in range(channels):
+                source = floats(weights + element * (first * weight_map + channel * w[Block.weight_channel]))
+                target = floats(packed_at + element * (first * taps * channels + channel * tile_rows))
+                for t in range(taps):
+                    for r in range(min(tile_rows, maps - first)):
+                        target[t * channels * tile_rows + r] = source[r * weight_map + t]
+
+    @piece
+    def fill_ranges(w, spans_at, spans, columns, p0, length, ranges):
+        """Per tile of windows from p0 on: the first of the terms that some of them see, and the one behind the last.
+
+        With several images at once there is one span, of all terms.
+        """
+        for tile in range((length + tile_columns - 1) // tile_columns):
+            begin = p0 + tile * tile_columns
+            top, bottom = begin // columns, (min(begin + tile_columns, p0 + length) - 1) // columns
+            first, after = 0, 0
+            for number in range(spans):
+                at = spans_at + _SPAN_WORDS * number
+                if spans == 1 or (w[at + SpanWords.top] <= bottom and w[at + SpanWords.bottom] > top):
+                    first = w[at + SpanWords.first] if after == 0 else first
+                    after = w[at + SpanWords.after]
+            ranges[2 * tile], ranges[2 * tile + 1] = first, after
+
+    @piece
+    def multiply(terms, first_term, k, first_map, last_map, length, weights, windows_at, pitch, ranges, sums_at):
         """sums += weights x windows for some terms; `weights`: of these terms in the first panel of all."""
         ahead = tile_rows * k  # the same terms of the next panel
         for m0 in range(first_map, last_map, _MAPS_AT_ONCE):
             m1 = min(last_map, m0 + _MAPS_AT_ONCE)
             for j in range(0, length, tile_columns):
-                b = windows_at + element * j
+                tile = j // tile_columns
+                skipped = max(0, ranges[2 * tile] - first_term)
+                seen = min(terms, ranges[2 * tile + 1] - first_term) - skipped
+                if seen <= 0:
+                    continue
+                b = windows_at + element * (j + skipped * pitch)
                 slim = length - j <= vector
                 for first in range(m0, m1, tile_rows):
                     left = last_map - first
-                    a = weights + element * first * k
+                    a = weights + element * (first * k + tile_rows * skipped)
                     c = sums_at + element * ((first - first_map) * pitch + j)
                     if left > two_thirds:
                         if slim:
-                            full_slim((terms, a, b, pitch, c, pitch, ahead))
+                            full_slim((seen, a, b, pitch, c, pitch, ahead))
                         else:
-                            full((terms, a, b, pitch, c, pitch, ahead))
+                            full((seen, a, b, pitch, c, pitch, ahead))
                     elif left > third:
                         if slim:
-                            lower_slim((terms, a, b, pitch, c, pitch, ahead))
+                            lower_slim((seen, a, b, pitch, c, pitch, ahead))
                         else:
-                            lower((terms, a, b, pitch, c, pitch, ahead))
+                            lower((seen, a, b, pitch, c, pitch, ahead))
                     elif slim:
-                        lowest_slim((terms, a, b, pitch, c, pitch, ahead))
+                        lowest_slim((seen, a, b, pitch, c, pitch, ahead))
                     else:
-                        lowest((terms, a, b, pitch, c, pitch, ahead))
+                        lowest((seen, a, b, pitch, c, pitch, ahead))
 
     @piece
     def scatter(source, count, target, step, added):
@@ -265,6 +358,7 @@ def _build(dtype: str) -> Callable[..., int]:
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         offsets_at, table = inner + w[Block.offsets_start], ints64(inner + w[Block.vectors_start])
         packed_at, windows_at = inner + w[Block.packed_start], inner + w[Block.windows_start]
+        ranges = ints64(inner + w[Block.ranges_start])
         sums_at, planes_at = inner + w[Block.sums_start], inner + w[Block.planes_start]
         chunks = (images + chunk - 1) // chunk
         units = groups * chunks * pieces
@@ -288,41 +382,47 @@ def _build(dtype: str) -> Callable[..., int]:
                 packed_group = group
                 if w[Block.packed] != 0:
                     packed_at = w[Block.packed] + element * group * panels * tile_rows * channels * w[Block.taps]
+                elif w[Block.by_taps] != 0:
+                    pack_by_taps(w, group, packed_at)
                 else:
                     pack_weights(w, inner, group, packed_at)
             if whole != copied:
                 copied = whole
                 copy_planes(block, inner, group, 0, channels, first_image, taken, planes_at)
-            at, offset_table, weights = w[Block.results_at], offsets_at, packed_at
+            at, rounds_at = w[Block.results_at], w[Block.rounds_at]
             for _ in range(w[Block.results] // beside):
                 rows, columns = w[at + ResultWords.rows], w[at + ResultWords.columns]
                 positions = taken * rows * columns
                 blocks = (positions + w[Block.at_once] - 1) // w[Block.at_once]
                 tiles = (positions + tile_columns - 1) // tile_columns
-                following, table_after, weights_after = at, offset_table, weights
+                following, rounds_after = at, rounds_at
                 for number in range(blocks):
                     p0 = tiles * number // blocks * tile_columns
                     length = min(positions, tiles * (number + 1) // blocks * tile_columns) - p0
                     image_pitch, row_pitch = w[Block.image_pitch], w[Block.row_pitch]
                     vectors = fill_vectors(rows, columns, image_pitch, row_pitch, p0, length, table)
-                    following, table_after, weights_after = at, offset_table, weights
+                    following, rounds_after = at, rounds_at
                     for side in range(beside):
-                        k, to = channels * w[following + ResultWords.taps], sums_at + side * sums_bytes
-                        sums, rounds = floats(to), (k + w[Block.terms_at_once] - 1) // w[Block.terms_at_once]
+                        rounds, spans = w[rounds_after + RoundsWords.rounds], w[rounds_after + RoundsWords.spans]
+                        k, to = w[rounds_after + RoundsWords.panel], sums_at + side * sums_bytes
+                        sums = floats(to)
                         for i in range((last_map - first_map + tile_rows - 1) // tile_rows * tile_rows * pitch):
                             sums[i] = 0.0
-                        for r in range(rounds):
-                            first = k * r // rounds
-                            terms, table_at = k * (r + 1) // rounds - first, inner + w[Block.vectors_start]
-                            terms_at, a = table_after + 8 * first, weights_after + element * tile_rows * first
+                        rounds_after += _ROUNDS_WORDS
+                        spans_at = rounds_after + _ROUND_WORDS * rounds
+                        fill_ranges(w, spans_at, spans, columns, p0, length, ranges)
+                        for _ in range(rounds):
+                            terms, first = w[rounds_after + RoundWords.terms], w[rounds_after + RoundWords.first]
+                            terms_at, table_at = offsets_at + 8 * first, inner + w[Block.vectors_start]
+                            a = packed_at + element * w[rounds_after + RoundWords.weights]
                             collect_vectors((terms, planes_at, terms_at, vectors, table_at, windows_at, pitch))
-                            multiply(terms, k, first_map, last_map, length, a, windows_at, pitch, to)
+                            multiply(terms, first, k, first_map, last_map, length, a, windows_at, pitch, ranges, to)
+                            rounds_after += _ROUND_WORDS
+                        rounds_after += _SPAN_WORDS * spans
                         following += RESULT_WORDS + TAP_WORDS * w[following + ResultWords.taps]
-                        table_after += 8 * k
-                        weights_after += element * panels * tile_rows * k
                     other_at = sums_at + sums_bytes if beside == 2 else 0
                     deliver(w, at, group, first_image, first_map, last_map, p0, length, sums_at, other_at, pitch)
-                at, offset_table, weights = following, table_after, weights_after
+                at, rounds_at = following, rounds_after
             if w[Block.after] != 0:
                 for image in range(first_image, first_image + taken):
                     start = ((image * groups + group) * maps + first_map) * w[Block.plane]
@@ -353,23 +453,26 @@ class _Division(NamedTuple):
 
 def prepare(task: Task, problem: Problem) -> Prepared:
     """The convolution or adjoint of a task that `suits`."""
-    geometry = task.kernel, task.pad, task.stride, task.dilation
-    planes, results = (windows if task.forward else gradient_windows)(
-        task.source if task.forward else task.result, *geometry
-    )
-    division = _divide(task, problem.weight_size, planes, results)
-    lanes, element = lanes_of(task.dtype), SIZES[task.dtype]
+    planes, results = _windows(task)
+    lanes, element, places = lanes_of(task.dtype), SIZES[task.dtype], math.prod(task.kernel)
+    cut = _regions(task, planes, results)
+    by_taps = cut is not None
+    if cut is not None:
+        planes, results = cut.planes, cut.results
+    division = _divide(task, problem.weight_size, planes, results, by_taps=by_taps)
     plane_length = planes.plane_length(division.chunk, lanes.vector)
     channel_length = len(planes.phases) * plane_length
-    rows, k = -(-task.maps // lanes.rows) * lanes.rows, task.channels * math.prod(task.kernel)
+    rows, k = -(-task.maps // lanes.rows) * lanes.rows, task.channels * places
     taps = sum(len(found.taps) for found in results)
+    packed_taps = places if by_taps else taps
     beside = 2 if not task.forward and task.stride[1] == 2 and task.result[1] % 2 == 0 else 1
     starts = piece_starts(
         8 * BLOCK_WORDS,
         {
             "offsets_start": 8 * task.channels * taps,
             "vectors_start": 16 * division.windows,
-            "packed_start": element * (rows * task.channels * taps + PACK_SLACK),
+            "ranges_start": _RANGE_BYTES * (division.windows // lanes.columns),
+            "packed_start": element * (rows * task.channels * packed_taps + PACK_SLACK),
             "windows_start": element * division.terms * division.pitch,
             "sums_start": element * rows * division.pitch * beside,
             "planes_start": element * task.channels * channel_length,
@@ -379,6 +482,7 @@ def prepare(task: Task, problem: Problem) -> Prepared:
     weight_map, weight_channel = task.weight_strides
     step_h, step_w = (1, 1) if task.forward else task.stride
     phases = phase_words(planes)
+    found_words = result_words(results, lambda tap: tap.phase * plane_length + planes.offset(tap))
     words = filled(
         Block,
         **copied_words(planes, plane_length, task.dtype),
@@ -401,15 +505,17 @@ def prepare(task: Task, problem: Problem) -> Prepared:
         result_width=task.result[1],
         step_h=step_h,
         step_w=step_w,
-        taps=taps,
-        terms_at_once=division.terms,
+        taps=packed_taps,
+        by_taps=by_taps,
+        rounds_at=size_of(Block) + len(phases) + len(found_words),
         at_once=division.windows,
         pitch=division.pitch,
         pack=PACK[task.dtype].address() if task.forward else 0,
         **starts,
     )
-    words += phases + result_words(results, lambda tap: tap.phase * plane_length + planes.offset(tap))
+    words += phases + found_words + _rounds_words(task, planes, results, division.terms, by_taps=by_taps)
     biased = optional_words(Block.bias, problem.biases)
+    taps, told = (places, f", {len(results)} regions") if by_taps else (1, "")
     return launch(
         WINDOW_PANELS[task.dtype],
         words,
@@ -417,19 +523,62 @@ def prepare(task: Task, problem: Problem) -> Prepared:
         parts=parts,
         workspace=starts["share_bytes"] * parts,
         after={0: Block.after},
-        packs=(weights_in_panels(Block.packed, task.groups, task.maps, k, lanes.rows, task.dtype),)
+        packs=(weights_in_panels(Block.packed, task.groups, task.maps, k, lanes.rows, task.dtype, taps),)
         if task.forward
         else (),
-        note=f"direct, {division.windows} windows in panels, {division.terms} terms at once",
+        note=f"direct, {division.windows} windows in panels, {division.terms} terms at once{told}",
     )
 
 
-def _divide(task: Task, weight_size: int, planes: Layout, results: tuple[Result, ...]) -> _Division:
+def _rounds_words(task: Task, planes: Layout, results: tuple[Result, ...], at_once: int, *, by_taps: bool) -> list[int]:
+    """The words of all results with their rounds, of up to `at_once` terms."""
+    words, tile_rows, channels, first = [], lanes_of(task.dtype).rows, task.channels, 0
+    panels, weights = -(-task.maps // tile_rows), 0
+    for found in results:
+        k = channels * len(found.taps)
+        runs, spans = [(weights, k)], [(0, found.counts[0], len(found.taps))]
+        if by_taps:
+            runs = [(tile_rows * channels * place, channels * count) for place, count in _runs(found)]
+            spans = seen_rows(planes, found, task.source)
+        rounds: list[int] = []
+        begin = first
+        for start, length in runs:
+            pieces = -(-length // at_once)
+            edges = [length * piece // pieces for piece in range(pieces)] + [length]
+            for low, high in itertools.pairwise(edges):
+                rounds += filled(RoundWords, terms=high - low, first=begin + low, weights=start + tile_rows * low)
+            begin += length
+        words += filled(
+            RoundsWords,
+            rounds=len(rounds) // _ROUND_WORDS,
+            spans=len(spans),
+            panel=channels * math.prod(task.kernel) if by_taps else k,
+        )
+        words += rounds
+        for top, bottom, taps in spans:
+            words += filled(SpanWords, top=top, bottom=bottom, first=first, after=first + channels * taps)
+            first += channels * taps
+        weights += tile_rows * panels * k
+    return words
+
+
+def _runs(found: Result) -> list[tuple[int, int]]:
+    """Taps that follow one another in the kernel: the first place and how many."""
+    runs: list[tuple[int, int]] = []
+    for tap in found.taps:
+        if runs and sum(runs[-1]) == tap.place:
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        else:
+            runs.append((tap.place, 1))
+    return runs
+
+
+def _divide(task: Task, weight_size: int, planes: Layout, results: tuple[Result, ...], *, by_taps: bool) -> _Division:
     lanes, element = lanes_of(task.dtype), SIZES[task.dtype]
     positions = max(math.prod(found.counts) for found in results)
     # Images at once: whole panels of windows, and planes that stay close.
     image_bytes = element * task.channels * len(planes.phases) * planes.image_pitch
-    wanted = max(-(-_PANELS * lanes.columns // positions), _CHUNK_BYTES // image_bytes)
+    wanted = 1 if by_taps else max(-(-_PANELS * lanes.columns // positions), _CHUNK_BYTES // image_bytes)
     flops = 2.0 * task.groups * task.maps * task.channels * task.images
     flops *= sum(len(found.taps) * math.prod(found.counts) for found in results)
     copied = task.images * task.groups * (task.channels * math.prod(task.source) + task.maps * math.prod(task.result))

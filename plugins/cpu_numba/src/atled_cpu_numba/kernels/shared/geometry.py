@@ -98,7 +98,7 @@ def windows(
     taps = tuple(Tap(phases.index((a, b)), row, column, place) for a, b, row, column, place in found)
     results = (Result(taps, (0, 0), counts),)
     plane = -(-sizes[0] // stride[0]), counts[1] if unfold else -(-sizes[1] // stride[1])
-    return _layout(phases, stride, plane, results), results
+    return layout_of(phases, stride, plane, results), results
 
 
 def gradient_windows(
@@ -120,7 +120,7 @@ def gradient_windows(
                         taps.append(Tap(0, row, column, r * kernel[1] + s))
             found = (-(-(sizes[0] - a) // stride[0]), -(-(sizes[1] - b) // stride[1]))
             results.append(Result(tuple(taps), (a, b), found))
-    return _layout(((0, 0),), (1, 1), counts, tuple(results)), tuple(results)
+    return layout_of(((0, 0),), (1, 1), counts, tuple(results)), tuple(results)
 
 
 def _counts(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) -> Pair:
@@ -131,7 +131,8 @@ def _counts(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) 
     return rows, columns
 
 
-def _layout(phases: tuple[Pair, ...], stride: Pair, plane: Pair, results: Sequence[Result]) -> Layout:
+def layout_of(phases: tuple[Pair, ...], stride: Pair, plane: Pair, results: Sequence[Result]) -> Layout:
+    """Planes of `plane` rows and columns, with the gaps that the results' taps need beside these."""
     gaps = []
     for axis in (0, 1):
         gap = 0
