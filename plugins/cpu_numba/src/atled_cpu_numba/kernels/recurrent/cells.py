@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from atled.plugin import NamedTuple
+from atled_cpu_numba.kernels.recurrent.gates import row_activations
 from atled_cpu_numba.kernels.shared.options import Real, piece
 from atled_cpu_numba.kernels.shared.scalars import activations, choose
 
@@ -40,7 +41,8 @@ def cell_of(name: str, dtype: str) -> Cell:
     """ "LSTM", "GRU", or a plain cell by its activation, "TANH" or "RELU", for "float32" or "float64"."""
     real = Real(dtype)
     number, floats, element = real.kind, real.pointer, real.size
-    sigmoid, tanh = activations(dtype)
+    tanh, rows = activations(dtype).tanh, row_activations(dtype)
+    sigmoid_row, tanh_row = rows.sigmoid, rows.tanh
 
     @piece
     def lstm(maps, h, c, y, cells, size, count):
@@ -50,19 +52,18 @@ def cell_of(name: str, dtype: str) -> Cell:
             floats(maps + 2 * element * size),
             floats(maps + 3 * element * size),
         )
-        for j in range(count):
-            i[j] = sigmoid(i[j])
-        for j in range(count):
-            f[j] = sigmoid(f[j])
-        for j in range(count):
-            g[j] = tanh(g[j])
-        for j in range(count):
-            o[j] = sigmoid(o[j])
+        for number in range(4):
+            row = maps + element * number * size
+            if number == 2:
+                tanh_row(row, row, count)
+            else:
+                sigmoid_row(row, row, count)
         before, after, out = floats(c), floats(cells), floats(y)
         for j in range(count):
             after[j] = f[j] * before[j] + i[j] * g[j]
+        tanh_row(cells, y, count)
         for j in range(count):
-            out[j] = o[j] * tanh(after[j])
+            out[j] *= o[j]
 
     @piece
     def lstm_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
@@ -100,12 +101,11 @@ def cell_of(name: str, dtype: str) -> Cell:
             floats(maps + 2 * element * size),
             floats(maps + 3 * element * size),
         )
+        sigmoid_row(maps, maps, count)
+        sigmoid_row(maps + element * size, maps + element * size, count)
         for j in range(count):
-            r[j] = sigmoid(r[j])
-        for j in range(count):
-            z[j] = sigmoid(z[j])
-        for j in range(count):
-            n[j] = tanh(n[j] + r[j] * new[j])
+            n[j] += r[j] * new[j]
+        tanh_row(maps + 2 * element * size, maps + 2 * element * size, count)
         before, out = floats(h), floats(y)
         for j in range(count):
             out[j] = n[j] + z[j] * (before[j] - n[j])
@@ -137,9 +137,7 @@ def cell_of(name: str, dtype: str) -> Cell:
 
     @piece
     def plain_tanh(maps, h, c, y, cells, size, count):
-        out = floats(y)
-        for j in range(count):
-            out[j] = tanh(out[j])
+        tanh_row(y, y, count)
 
     @piece
     def tanh_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):

@@ -68,7 +68,7 @@ class _Writer:
         # `least` on that is 0, and so is the result.
         least = self.below(_LEAST, x, self.real(_LEAST), x)
         shift = self.constant(_SHIFT_64 + 1023)
-        n = self.product_sum(least, self.real(_LOG2_E), shift)
+        n = self.product_sum(least, self.real(LOG2_E), shift)
         q = self.rest(least, builder.fsub(n, shift, flags=_FLAGS))
         bits = builder.shl(builder.bitcast(n, self.integers), self.constant(52, self.integers))
         power = builder.bitcast(bits, self.type)
@@ -81,29 +81,29 @@ class _Writer:
         """
         builder = self._builder
         shift = self.constant(_SHIFT_64 if self.is_double else 12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
-        n = builder.fsub(self.product_sum(x, self.real(_LOG2_E), shift), shift, flags=_FLAGS)
+        n = builder.fsub(self.product_sum(x, self.real(LOG2_E), shift), shift, flags=_FLAGS)
         return n, self.rest(x, n)
 
     def rest(self, x: Any, n: Any) -> Any:
         """exp(r) - 1, where x = n log(2) + r."""
         builder, r = self._builder, x
-        for part in _LOG_2_PARTS[self.is_double]:
+        for part in LOG_2_PARTS[self.is_double]:
             r = builder.fsub(r, builder.fmul(n, self.real(part), flags=_FLAGS), flags=_FLAGS)
-        first, *terms = _EXP_TERMS[self.is_double]
+        first, *terms = EXP_TERMS[self.is_double]
         p = self.real(first)
         for term in terms:
             p = self.product_sum(p, r, self.real(term))
         return self.product_sum(p, builder.fmul(r, r, flags=_FLAGS), r)
 
 
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 _SHIFT_64 = 1.5 * 2.0**52
 _LEAST = -1023 * math.log(2)
 # Two parts of log(2), of which n times the first is exact, and the terms of (exp(r) - 1 - r) / r^2 from the last on:
 # for float32 (Cephes, expf), and for float64 (log(2) by Cephes, exp; the terms a fit of our own, error 1e-17, with
 # two terms less than the series).
-_LOG_2_PARTS = ((0.693359375, -2.12194440e-4), (0.693145751953125, 1.42860682030941723212e-6))
-_EXP_TERMS = (
+LOG_2_PARTS = ((0.693359375, -2.12194440e-4), (0.693145751953125, 1.42860682030941723212e-6))
+EXP_TERMS = (
     (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
     (
         *(2.5000102107682377e-08, 2.763024817117492e-07, 2.7557586246922544e-06, 2.4801493099528506e-05),
