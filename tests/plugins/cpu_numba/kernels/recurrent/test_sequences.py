@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from atled.ops.spec import SPECS
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.recurrent import sequences as recurrent
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 
 # T, B, I, H: one sequence and two, sums longer than a packed part, more rows than are packed at a time, batches for
-# more than one share.
-SIZES = [(1, 1, 1, 1), (3, 1, 3, 40), (2, 2, 3, 70), (2, 3, 5, 70), (13, 33, 300, 20), (3, 20, 40, 33)]
+# more than one share, of more steps than sequences, too.
+SIZES = [(1, 1, 1, 1), (3, 1, 3, 40), (2, 2, 3, 70), (2, 3, 5, 70), (13, 33, 300, 20), (3, 20, 40, 33), (12, 8, 6, 37)]
 CELLS = [("LSTM", {}), ("GRU", {}), ("RNN", {"nonlinearity": "tanh"}), ("RNN", {"nonlinearity": "relu"})]
 
 
@@ -83,6 +85,16 @@ def test_a_sequence_that_is_infinite_or_no_number_stays_alone(run, kind, attribu
     others = np.delete(np.arange(20), [3, 7])
     np.testing.assert_allclose(outputs[0][:, others], expected[0][:, others], rtol=1e-5, atol=1e-5)
     assert np.isnan(outputs[0][:, 3]).all()
+
+
+def test_every_thread_has_sequences_where_tiles_are_low(make_call, monkeypatch):
+    inputs = single(forward_inputs("LSTM", 50, 8, 64, 64))
+    outputs = [np.empty(array.shape, "f") for array in SPECS["LSTMSequence"].reference(*inputs, reverse=False)]
+    call = make_call("LSTMSequence", inputs, outputs, reverse=False)
+    monkeypatch.setattr(pool, "_chosen_count", 2)
+    assert recurrent.prepare(call).native.parts == (2 if lanes_of("float32").has_short_tiles else 1)
+    monkeypatch.setattr(pool, "_chosen_count", 3)
+    assert recurrent.prepare(call).native.parts == 1
 
 
 def test_what_only_second_gradients_ask_for_is_left_to_the_reference(make_call):

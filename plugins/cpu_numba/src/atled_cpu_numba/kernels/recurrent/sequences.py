@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from atled.plugin import Call, NamedTuple, Pack, Prepared
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, ZERO_PANELS
 from atled_cpu_numba.kernels.products.row_products import FEW_ROWS, MULTIPLY_FEW, MULTIPLY_ROWS
@@ -16,7 +17,7 @@ from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_R
 from atled_cpu_numba.kernels.recurrent import units
 from atled_cpu_numba.kernels.recurrent.packed_weights import packed_bytes, weight_packed
 from atled_cpu_numba.kernels.recurrent.units import Forward
-from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES, Lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
     SHARE_US,
@@ -33,7 +34,7 @@ from atled_cpu_numba.store import Kernel
 
 K_STEP = 256  # a panel of B, k_step x 32 float32, and a tile of A stay in the level-1 cache
 ROW_STEP = 192  # rows of A at a time, which stay in the level-2 cache
-_SHARE_ROWS = 16  # the fewest sequences worth a share: each share packs and reads all of the weight
+_SHARE_ROWS = 16  # the fewest sequences worth a share: each packs all of the weight, unless it is kept, and reads it
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 
 
@@ -106,16 +107,20 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
                 start = weight + element * (joined * size * row + depth)
                 pack_weight(pack, inner, start, row, 1, separate * size, size, packed_new, columns)
         s, s_column = (bias, 1) if bias != 0 else (zeros, 0)
-        # All rows of x follow each other if the share has all sequences, else those of one step do.
-        groups = 1 if after - first == batch else steps
-        rows = (after - first) * (steps // groups)
-        for group in range(groups):
-            at = group * batch + first
-            product(
-                multiply, inner, w[Forward.x] + element * at * depth, depth, rows, depth, maps * size, packed_x,
-                gates + element * at * width * size, width * size, s, 0, s_column, 0, columns,
-            )  # fmt: skip
+        # At a time x of all sequences and steps, if the share has all sequences, else of all steps of one, or of one
+        # step, whichever is more.
         rows = after - first
+        groups, at_once, group_step, row_step = steps, rows, batch, 1
+        if rows == batch:
+            groups, at_once = 1, steps * batch
+        elif rows < steps:
+            groups, at_once, group_step, row_step = rows, steps, 1, batch
+        for group in range(groups):
+            at = first + group * group_step
+            product(
+                multiply, inner, w[Forward.x] + element * at * depth, row_step * depth, at_once, depth, maps * size,
+                packed_x, gates + element * at * width * size, row_step * width * size, s, 0, s_column, 0, columns,
+            )  # fmt: skip
         before_h, before_c = w[Forward.h] + element * first * size, w[Forward.c] + element * first * size
         for number in range(steps):
             t = steps - 1 - number if reverse != 0 else number
@@ -294,6 +299,16 @@ def accepts(call: Call) -> bool | str:
     return "takes no empty arrays" if has_empty(call) else True
 
 
+def _share_rows(batch: int, forward: bool, lanes: Lanes) -> int:
+    """The fewest sequences worth a share.
+
+    Under AVX2 a tile has so few rows that it takes weights as quickly as they come from the level-3 cache. Where there
+    is one for every thread, threads wait for each other once, and not at each step as with shares of units.
+    """
+    rows = batch // pool.thread_count()
+    return min(_SHARE_ROWS, rows) if forward and lanes.has_short_tiles and rows >= WIDE_ROWS else _SHARE_ROWS
+
+
 def prepare(call: Call) -> Prepared:
     """The inputs and outputs of the op spec, and workspace."""
     forward, family = not _is_gradient(call), _family(call)
@@ -320,12 +335,12 @@ def prepare(call: Call) -> Prepared:
     arguments = words_of(family.block, *given, *family.outputs, "workspace")
     piece_bytes = in_lines(8 * BLOCK_WORDS + element * ZERO_PANELS * lanes.columns)
     work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
-    parts = share_count(work_us, max(1, batch // _SHARE_ROWS))
+    parts = share_count(work_us, max(1, batch // _share_rows(batch, forward, lanes)))
     shares = 1
     if forward and parts == 1 and work_us >= 2 * SHARE_US:
         shares = units.shares(steps, batch, size, family.maps, dtype)
     # Shares of units are whole panels of `Lanes.columns`.
-    is_wide = shares == 1 and batch > FEW_ROWS and are_wide(batch, n, lanes)
+    is_wide = shares == 1 and batch > FEW_ROWS and are_wide(batch // parts, n, lanes)
     columns = wide_columns(lanes) if is_wide else lanes.columns
     multiply = (MULTIPLY_WIDE if is_wide else MULTIPLY_ROWS)[dtype].address()
     words[family.block.multiply_step] = MULTIPLY_FEW[dtype].address() if batch <= FEW_ROWS else multiply
