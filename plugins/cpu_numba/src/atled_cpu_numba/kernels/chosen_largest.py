@@ -191,6 +191,6 @@ def candidates(k: int) -> int:
     return -(-max(2 * k, _FEWEST) // AT_ONCE) * AT_ONCE
 
 
-def share_bytes(k: int) -> int:
-    """Of the workspace: candidates, and as much three times."""
+def workspace_bytes(k: int) -> int:
+    """Of a share: candidates, and as much three times."""
     return in_lines(4 * 8 * (candidates(k) + AT_ONCE))

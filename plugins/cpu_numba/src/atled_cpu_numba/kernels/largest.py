@@ -119,7 +119,7 @@ def prepare(call: Call) -> Prepared:
     arguments = (Block.x, Block.y, Block.index)
     if dtype not in _CHOSEN or k <= _MOST_ONE_BY_ONE:
         return launch(_KERNELS[dtype], filled(Block, **given), arguments, parts=parts, note="sorted list")
-    share_bytes = chosen_largest.share_bytes(k)
+    share_bytes = chosen_largest.workspace_bytes(k)
     parts = fitting_shares(parts, share_bytes)
     words = filled(chosen_largest.Block, share_bytes=share_bytes, most=chosen_largest.candidates(k), **given)
     return launch(

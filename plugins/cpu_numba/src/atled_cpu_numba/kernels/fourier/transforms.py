@@ -49,10 +49,11 @@ class Block:
     factors: int = _MOST_FACTORS
     workspace: int = 1  # address
     share_bytes: int = 1  # of it, per share
+    roots: int = 1  # the first word of theirs
 
 
 def _build(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.codegen import float64_of_bits, ints64, words
     from atled_cpu_numba.kernels.fourier.butterflies import make_stage
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
@@ -64,7 +65,7 @@ def _build(dtype: str) -> Callable[..., int]:
     @piece
     def gather(x, first, count, size, inner, to):
         """Points of lines, those of as many lines side by side; lanes without a line are 0."""
-        made = words(to)
+        made = ints64(to)
         if count < _LINES:
             for k in range(units * size * _LINES):
                 made[k] = 0
@@ -73,13 +74,13 @@ def _build(dtype: str) -> Callable[..., int]:
         if inner > 1 and beside + count <= inner:
             at = x + point * (outer * size * inner + beside)
             for k in range(size):
-                source, target = words(at + point * k * inner), words(to + point * k * _LINES)
+                source, target = ints64(at + point * k * inner), ints64(to + point * k * _LINES)
                 for e in range(units * count):
                     target[e] = source[e]
             return
         for j in range(count):
             outer = (first + j) // inner
-            source = words(x + point * (outer * size * inner + first + j - outer * inner))
+            source = ints64(x + point * (outer * size * inner + first + j - outer * inner))
             for k in range(size):
                 for e in range(units):
                     made[units * (k * _LINES + j) + e] = source[units * k * inner + e]
@@ -91,14 +92,14 @@ def _build(dtype: str) -> Callable[..., int]:
         if inner > 1 and beside + count <= inner:
             at = y + point * (outer * size * inner + beside)
             for k in range(size):
-                source, target = words(source_at + point * k * _LINES), words(at + point * k * inner)
+                source, target = ints64(source_at + point * k * _LINES), ints64(at + point * k * inner)
                 for e in range(units * count):
                     target[e] = source[e]
             return
-        made = words(source_at)
+        made = ints64(source_at)
         for j in range(count):
             outer = (first + j) // inner
-            target = words(y + point * (outer * size * inner + first + j - outer * inner))
+            target = ints64(y + point * (outer * size * inner + first + j - outer * inner))
             for k in range(size):
                 for e in range(units):
                     target[units * k * inner + e] = made[units * (k * _LINES + j) + e]
@@ -108,7 +109,7 @@ def _build(dtype: str) -> Callable[..., int]:
         w = words(block)
         x, y, lines, size, inner = w[Block.x], w[Block.y], w[Block.lines], w[Block.size], w[Block.inner]
         is_inverse, scale = w[Block.is_inverse] != 0, number(float64_of_bits(w[Block.scale]))
-        roots, factor_count = block + 8 * (Block.share_bytes + 1), w[Block.factor_count]
+        roots, factor_count = block + 8 * w[Block.roots], w[Block.factor_count]
         plane = point // 2 * size * _LINES
         one = w[Block.workspace] + part * w[Block.share_bytes]
         groups = (lines + _LINES - 1) // _LINES
@@ -218,9 +219,9 @@ def _along(call: Call, axis: int, scale: float) -> Prepared:
         scale=float_bits(scale),
         factor_count=len(factors),
         share_bytes=share_bytes,
+        roots=size_of(Block),
     )
     words[Block.factors : Block.factors + len(factors)] = factors
-    assert len(words) == size_of(Block)
     roots = np.exp(-2j * np.pi * np.arange(size) / size)
     words += roots.view(np.int64).tolist()
     parts = share_count(points / _POINTS_PER_US, max(1, -(-lines // _LINES)))
