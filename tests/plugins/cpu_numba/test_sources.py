@@ -73,9 +73,9 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
     (copy / "kernels" / "deep" / "__init__.py").touch()
     (copy / "kernels" / "deep" / "user.py").write_text(USER)
     (copy / "kernels" / "shared" / "one_more.py").write_text("STEP = 1\n")
-    modules = ["deep.user", "products.matmul", "winograd.forward", "shifting", "reduction.any_axes"]
+    modules = ["deep.user", "products.matmul", "winograd.forward", "suppression", "reduction.any_axes"]
     before = keys(copy, *modules)
-    assert {"user", "matmul_float32", "winograd_float32", "shift_float32"} < before.keys()
+    assert {"user", "matmul_float32", "winograd_float32", "suppress_float32"} < before.keys()
 
     def changed() -> set[str]:
         nonlocal before
@@ -101,7 +101,7 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
     vectors = changed()
     assert {"matmul_float64", "pack_float32", "winograd_float32"} < vectors and not vectors & {
         "user",
-        "shift_float32",
+        "suppress_float32",
         "alone in kernels",
     }
 

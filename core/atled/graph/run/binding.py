@@ -320,7 +320,7 @@ class Binding:
         plan = self.plan
         image, count = plan.image.copy(), len(plan.block)
         begin = image.ctypes.data  # asked for once: it takes a microsecond
-        self._block, rows = image[:count], image[count:].reshape(plan.rows.shape)
+        self._block, self._rows = image[:count], image[count:].reshape(plan.rows.shape)
         if count:
             addresses = np.array(
                 [storage.address if isinstance(storage, HostStorage) else 0 for storage in self._storages], np.int64
@@ -330,7 +330,7 @@ class Binding:
             )
             if len(plan.link_words):
                 self._block[plan.link_words] = begin + plan.link_offsets
-        rows[:, RowWord.BLOCK] += begin
+        self._rows[:, RowWord.BLOCK] += begin
         self.rows_address = begin + 8 * count
         self._set_floats()
 

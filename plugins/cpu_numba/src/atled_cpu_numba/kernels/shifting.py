@@ -46,7 +46,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import kernel
 
     elements, size, _ = moves_of(dtype)
-    can_add = dtype in REALS
+    can_add = dtype != _SHORTS
 
     @kernel
     def shift(block, part, parts):
