@@ -60,14 +60,11 @@ class Worker:
         make = getattr(importlib.import_module(module), function)
         self.case = make(library=request["library"], **request["arguments"])
         compared = [] if self.case.results is None else [_sample(array) for array in self.case.results()]
-        if not self.case.is_reading:
-            _warm_up(self.case.run)
-            if self.case.finish is not None:
-                self.case.finish()
+        run_s = None if self.case.is_reading else _warm_up(self.case.run, self.case.finish or _nothing)
         # What a library has made by now is set apart: looking through it before each round takes longer than the round.
         gc.collect()
         gc.freeze()
-        return {"note": self.case.note, "results": compared}
+        return {"note": self.case.note, "results": compared, "run_s": run_s}
 
 
 def measure(
@@ -104,13 +101,20 @@ def _nothing() -> None:
     """There is nothing to wait for."""
 
 
-def _warm_up(run: Callable[[], object]) -> None:
-    """Compilation on first use is not timed; some libraries compile at the second call as well."""
+def _warm_up(run: Callable[[], object], finish: Callable[[], object]) -> float:
+    """Compilation on first use is not timed; some libraries compile at the second call as well.
+
+    Returns the seconds of the last run.
+    """
     start = time.perf_counter()
     for _ in range(_WARM_UP_CALLS):
+        begin = time.perf_counter()
         run()
-        if time.perf_counter() - start > _WARM_UP_S:
-            return
+        finish()
+        now = time.perf_counter()
+        if now - start > _WARM_UP_S:
+            break
+    return now - begin
 
 
 def _describe(module: str) -> dict[str, Any]:

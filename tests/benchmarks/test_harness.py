@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import chart, command, report, worker
+from harness import chart, command, report, rounds, worker
 from harness.case import Goal, Row
 from harness.environment import process_environment
 from harness.neighbour import Neighbour
@@ -83,6 +83,36 @@ def test_a_reading_is_taken_as_it_is_once_a_round(processes):
     outcome = measure_row(row("reading"), processes, {}, Effort(3, 0.002))
     assert outcome.figures == {"ours": [1e6, 2e6, 3e6], "peer": [2e6, 4e6, 6e6]}
     assert outcome.comparisons["peer"].ratio == 0.5
+
+
+@pytest.mark.slow
+def test_short_runs_take_turns_within_a_round_and_a_ratio_is_of_one_turn(monkeypatch):
+    """A machine that is twice as slow in every second turn of all libraries leaves the ratio as it is."""
+    asked: list[str] = []
+    figures = {"ours": itertools.cycle([1.0, 2.0, 1.0]), "peer": itertools.cycle([4.0, 8.0, 4.0])}
+
+    def process(library: str) -> SimpleNamespace:
+        def ask(do: str, **request) -> dict:
+            if do == "measure":
+                assert request["seconds"] == pytest.approx(0.2 / 8)
+                asked.append(library)
+            return {"figure": next(figures[library])} if do == "measure" else {}
+
+        return SimpleNamespace(ask=ask, make=lambda *_, **__: {"results": [], "note": "", "run_s": 1e-6})
+
+    outcome = measure_row(row("make"), {name: process(name) for name in figures}, {}, Effort(2, 0.2))
+    assert asked == [*("ours", "peer", "peer", "ours") * 8]
+    assert outcome.figures == {"ours": [1.0, 1.0], "peer": [4.0, 4.0]}
+    assert outcome.ratios == {"peer": [0.25, 0.25]}
+    assert outcome.comparisons["peer"] == Comparison(0.25, 0.25, 0.25, None, True)
+
+
+@pytest.mark.parametrize(
+    ("runs", "seconds", "turns"),
+    [([1e-6, 1e-3], 0.2, 8), ([0.01, 0.02], 0.2, 3), ([1e-6, 0.1], 0.2, 1), ([1e-6], 0.01, 1), ([None, 1e-6], 0.2, 1)],
+)
+def test_a_turn_holds_some_runs_of_the_slowest_library(runs, seconds, turns):
+    assert rounds._turns_of(runs, Effort(3, seconds)) == turns
 
 
 @pytest.mark.slow
@@ -268,7 +298,7 @@ def test_an_unknown_peer_is_refused_with_the_known_ones():
 
 def test_the_chart_with_a_neighbour_is_written_without_rows_that_have_no_such_times(tmp_path):
     pytest.importorskip("matplotlib")
-    timed = Outcome(row("make"), {"ours": [1.0], "peer": [2.0]}, {"ours": [2.0], "peer": [5.0]})
+    timed = Outcome(row("make"), {"ours": [1.0], "peer": [2.0]}, busy={"ours": [2.0], "peer": [5.0]})
     chart.draw_neighbour_chart(tmp_path / "bench.png", [timed, Outcome(row("make"))], "title", 2.5)
     assert (tmp_path / "bench.png").stat().st_size > 1000
 
