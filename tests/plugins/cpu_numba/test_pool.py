@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import signal
@@ -198,6 +199,36 @@ def test_each_part_runs_exactly_once(threads: int) -> None:
         assert program.run() == 0
     for one in counted:
         assert one.counters.tolist() == [50] * len(one.counters)
+
+
+def test_more_parts_than_a_ticket_can_count_run_exactly_once() -> None:
+    pool.set_thread_count(2)
+    parts = pool_ir.LEFT_MASK + 2
+    counters = np.zeros(parts, np.int64)
+    assert Program((count, [counters.ctypes.data, 1, parts], parts)).run() == 0
+    assert (counters == 1).all()
+
+
+@pytest.mark.skipif(not pool.HAS_PTHREADS, reason="there are no workers here")
+def test_the_caller_takes_parts_from_the_first_on_and_a_worker_from_the_last() -> None:
+    """So the same thread finds the same end of the data in its cache, row after row."""
+    pool.set_thread_count(2)
+    taken: dict[int, list[int]] = {}
+    both = threading.Barrier(2, timeout=60)
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    def note(block: int, part: int, parts: int) -> int:
+        own = taken.setdefault(threading.get_ident(), [])
+        own.append(part)
+        if len(own) == 1:  # neither thread does it all
+            both.wait()
+        return 0
+
+    row = np.array([[ctypes.cast(note, ctypes.c_void_p).value, 0, 8, 0]], np.int64)
+    assert pool.run_program(row.ctypes.data, 0, 1) == 0
+    (first, caller), (last, worker) = sorted((parts[0], parts) for parts in taken.values())
+    assert (first, last) == (0, 7) and taken[threading.get_ident()] is caller
+    assert caller == [*range(len(caller))] and worker == [*range(7, len(caller) - 1, -1)]
 
 
 def test_a_single_kernel_runs_in_parts() -> None:

@@ -1,10 +1,12 @@
 """LLVM IR of the program loop and the thread pool, so that neither needs the interpreter, nor numba, to run.
 
 One parallel job at a time is published in the pool's memory (offsets below). Its *ticket* holds a generation in the
-upper and the count of unclaimed parts in the lower 32 bits, and whoever subtracts one by compare-and-exchange owns a
-part. A late thread cannot take a part of the wrong job, since the generation would differ; and what it reads of the job
-after a successful claim stays as it is until it reports that part as finished, since the caller waits for that. Nobody
-waits for a thread that has claimed nothing: with all cores taken by others, the caller does all parts itself.
+upper 32 bits, the first unclaimed part in 16 more, the count of unclaimed parts in the lowest 16; and whoever changes
+these by compare-and-exchange owns a part. The caller takes the first part, workers the last one, so that in a row of
+jobs the same thread has the same end of the data: with two threads each finds its half in its own cache. A late thread
+cannot take a part of the wrong job, since the generation would differ; and what it reads of the job after a successful
+claim stays as it is until it reports that part as finished, since the caller waits for that. Nobody waits for a thread
+that has claimed nothing: with all cores taken by others, the caller does all parts itself.
 
 Workers poll the ticket for some hundred microseconds after their last part, then sleep on a condition variable. A
 worker counts itself as a sleeper and looks at the ticket again; a caller publishes the ticket and looks for sleepers;
@@ -66,6 +68,10 @@ FUNCTIONS = (
 )
 
 _NO_ERROR = (1 << 63) - 1
+
+LEFT_BITS = 16
+LEFT_MASK = (1 << LEFT_BITS) - 1
+FIRST_PART = 1 << LEFT_BITS  # one, in the bits of the first unclaimed part
 
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -251,18 +257,21 @@ end:
 """
 
 _JOB = """
-; Claim and run one part of the published job: 1, or 0 if none is left. Does not count it as finished.
-define internal i1 @run_part(i64 %pool) alwaysinline {
+; Claim and run one part of the published job, the last one or the first: 1, or 0 if none is left. Does not count it as
+; finished.
+define internal i1 @run_part(i64 %pool, i1 %from.end) alwaysinline {
 entry:
   %ticket.at = inttoptr i64 %pool to ptr
   br label %look
 look:
   %ticket = load atomic i64, ptr %ticket.at monotonic, align 8
-  %left = and i64 %ticket, 4294967295
+  %left = and i64 %ticket, {LEFT_MASK}
   %none = icmp eq i64 %left, 0
   br i1 %none, label %nothing, label %claim
 claim:
-  %after = sub i64 %ticket, 1
+  %fewer = sub i64 %ticket, 1
+  %later = add i64 %fewer, {FIRST_PART}
+  %after = select i1 %from.end, i64 %fewer, i64 %later
   %exchange = cmpxchg ptr %ticket.at, i64 %ticket, i64 %after acq_rel monotonic
   %claimed = extractvalue { i64, i1 } %exchange, 1
   br i1 %claimed, label %run, label %look
@@ -274,7 +283,11 @@ run:
   %kernel = load i64, ptr %kernel.at
   %block = load i64, ptr %block.at
   %parts = load i64, ptr %parts.at
-  %part = sub i64 %parts, %left
+  %ahead = lshr i64 %ticket, {LEFT_BITS}
+  %first = and i64 %ahead, {LEFT_MASK}
+  %beyond = add i64 %first, %left
+  %last = sub i64 %beyond, 1
+  %part = select i1 %from.end, i64 %last, i64 %first
   %function = inttoptr i64 %kernel to ptr
   %result = call i64 %function(i64 %block, i64 %part, i64 %parts)
   %failed = icmp ne i64 %result, 0
@@ -306,7 +319,13 @@ try:
   %busy.at = getelementptr i8, ptr %base, i64 {BUSY}
   %exchange = cmpxchg ptr %busy.at, i64 0, i64 1 acquire monotonic
   %owned = extractvalue { i64, i1 } %exchange, 1
-  br i1 %owned, label %publish, label %sequential
+  br i1 %owned, label %fit, label %sequential
+fit:
+  %fits = icmp ule i64 %parts, {LEFT_MASK}
+  br i1 %fits, label %publish, label %release
+release:
+  store atomic i64 0, ptr %busy.at release, align 8
+  br label %sequential
 sequential:
   %code.sequential = call i64 @run_parts(i64 %kernel, i64 %block, i64 %parts)
   ret i64 %code.sequential
@@ -343,7 +362,7 @@ alarm:
   br label %own
 own:
   %done = phi i64 [ 0, %publish ], [ 0, %alarm ], [ %done.next, %own.next ]
-  %ran = call i1 @run_part(i64 %pool)
+  %ran = call i1 @run_part(i64 %pool, i1 false)
   br i1 %ran, label %own.next, label %wait.first
 own.next:
   %done.next = add i64 %done, 1
@@ -463,7 +482,7 @@ place:
   call void @leave_processor(i64 %pool)
   br label %take
 take:
-  %ran = call i1 @run_part(i64 %pool)
+  %ran = call i1 @run_part(i64 %pool, i1 true)
   br i1 %ran, label %report, label %idle
 report:
   %before = atomicrmw add ptr %finished.at, i64 1 release
@@ -483,7 +502,7 @@ sleep:
   %ignored.lock = call i32 @pthread_mutex_lock(ptr %mutex)
   %sleepers = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
   %ticket = load atomic i64, ptr %base seq_cst, align 8
-  %left = and i64 %ticket, 4294967295
+  %left = and i64 %ticket, {LEFT_MASK}
   %stopping.late = load atomic i64, ptr %stop.at seq_cst, align 8
   %reasons = or i64 %left, %stopping.late
   %quiet = icmp eq i64 %reasons, 0

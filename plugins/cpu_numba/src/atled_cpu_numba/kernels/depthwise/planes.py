@@ -31,7 +31,7 @@ _ROWS = {1: 4, 2: 2}  # of windows at a time, by stride: with the filter they fi
 _MOST_IN_STRIPS = 8  # vectors of windows in a row: of wider planes rows are read to their end
 _MOST_NARROW = 128  # windows in a row of half or bf16, in strips too
 _WIDTHS = (1, 2)  # of vectors for narrow planes: what part of a register
-_ELEMENTS_PER_US = {1: 4e3, 2: 2e3}  # cautious rates of one core, for the number of shares
+_ELEMENTS_PER_US = {1: 2e3, 2: 1e3}  # cautious rates of one core, for the number of shares
 
 
 class Problem(NamedTuple):
