@@ -51,13 +51,15 @@ def compile_step(
 
     Args:
         loss: what to minimize, of any shape; its gradient is one for every element.
-        solver: with its parameters set. Their number and its learning rate may change between steps.
+        solver: with its parameters set. Their number and its learning rate may change between steps. A step that can
+            move none of them is refused, unless all are frozen (need_grad=False).
         inputs: leaves that a call of the step fills, in this order.
         weight_decay: times the parameter is added to its gradient.
         scale_grad: times the gradient, before that.
 
     Raises:
-        TypeError: an argument is of another type.  ValueError: the loss is a leaf, or an input is none.
+        TypeError: an argument is of another type.
+        ValueError: the loss is a leaf, an input is none, or the solver has no parameters.
     """
     return CompiledStep(loss, solver, inputs, weight_decay, scale_grad)
 
@@ -95,8 +97,8 @@ class CompiledStep:
         batch: per input what can be assigned to its `d`; none at all leaves the inputs as they are.
 
         Raises:
-            TypeError: the number of arrays is another.  What forward and backward raise; the parameters are as they
-                were then.
+            TypeError: the number of arrays is another.  ValueError: the solver has no parameters any more, or the loss
+                depends on none of those that are not frozen.  What forward and backward raise.  The parameters are as they were then.
         """
         if batch and len(batch) != len(self.inputs):
             raise TypeError(
@@ -149,6 +151,8 @@ class CompiledStep:
     def _current(self) -> Training:
         """The plan; a new one after a change of what it was made from."""
         parameters = self.solver.tracked()
+        if not parameters:
+            raise _without_parameters(self.solver)
         context = context_in_force()
         is_decayed = self.weight_decay != 0.0 or self.scale_grad != 1.0
         rule = self._rule
@@ -158,7 +162,10 @@ class CompiledStep:
         training = self._training
         if training is None or not training.is_current or parameters != self._known:
             moved = [Moved(p.variable.value.data.cell, p.gradient, p.variable.shape, p.states) for p in parameters]
-            training = self._training = Training(self.loss.value, rule, moved, training)
+            training = Training(self.loss.value, rule, moved, training)
+            if not training.moved and any(p.variable.need_grad for p in parameters):  # some are not frozen
+                raise _without_gradients(self.solver, len(parameters))
+            self._training = training
             self._gradients = [one.gradient for one in moved]
             self._known = parameters  # the objects: the number of one that is gone may be given again
         return training
@@ -177,6 +184,8 @@ def _check(loss: object, solver: object, inputs: Sequence[object]) -> None:
         raise TypeError(
             four_parts(asked, f"solver is {type(solver).__name__}", "", "give a solver, such as atled.solvers.Adam()")
         )
+    if not solver.tracked():
+        raise _without_parameters(solver)
     if loss.parent is None:
         raise ValueError(four_parts(asked, "the loss is a leaf: nothing computed it", "", "give a function's result"))
     for position, variable in enumerate(inputs):
@@ -188,6 +197,28 @@ def _check(loss: object, solver: object, inputs: Sequence[object]) -> None:
             raise ValueError(
                 four_parts(asked, f"inputs[{position}] is a result, not a leaf", "", "give Variables that were created")
             )
+
+
+def _without_parameters(solver: Solver) -> ValueError:
+    return ValueError(
+        four_parts(
+            f"a compiled step of {solver.name}",
+            "the solver has no parameters: a step would train nothing",
+            "",
+            "call solver.set_parameters(nn.get_parameters()) once the layers are there; for the loss alone, loss.forward()",
+        )
+    )
+
+
+def _without_gradients(solver: Solver, count: int) -> ValueError:
+    return ValueError(
+        four_parts(
+            f"a compiled step of {solver.name}",
+            f"no gradient of the loss reaches any of the solver's {count} parameters: a step would train nothing",
+            "",
+            "give set_parameters those that the loss is made of, with need_grad=True; for the loss alone, loss.forward()",
+        )
+    )
 
 
 def __dir__() -> list[str]:

@@ -232,7 +232,7 @@ class Solver:
             parameter.gradient.zero()
 
     def update(self) -> None:
-        """Move every parameter whose gradient was written."""
+        """Move every parameter whose gradient was written; none, as in NNabla, where there is no such one."""
         active = self._active()
         for parameter in active:
             parameter.steps += 1

@@ -477,3 +477,35 @@ def test_wrong_arguments_are_refused() -> None:
         nn.compile_step(loss, solver, [loss])
     with pytest.raises(TypeError, match="2 inputs"):
         nn.compile_step(loss, solver, [x, t])(np.zeros((5, 8)))
+
+
+def test_a_solver_without_parameters_is_refused() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Sgd()
+    with pytest.raises(ValueError, match=r"no parameters[\s\S]*set_parameters"):
+        nn.compile_step(loss, solver, [x, t])
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    solver.clear_parameters()
+    with pytest.raises(ValueError, match=r"no parameters[\s\S]*set_parameters"):
+        step()
+
+
+def test_a_step_whose_loss_depends_on_no_parameter_is_refused() -> None:
+    x, t, loss = fresh(mlp)
+    x.d, t.d = batches()[0]
+    solver = S.Sgd()
+    other = nn.Variable((3,), need_grad=True)
+    solver.set_parameters({"other": other})
+    step = nn.compile_step(loss, solver)
+    with pytest.raises(ValueError, match=r"no gradient of the loss reaches any of the solver's 1 parameters"):
+        step()
+    w = next(iter(nn.get_parameters().values()))
+    solver.set_parameters({"w": w}, reset=False)
+    before = w.d.copy()
+    step()
+    assert not np.array_equal(w.d, before)
+    other.need_grad = w.need_grad = False  # frozen, as was asked for
+    before = w.d.copy()
+    step()
+    np.testing.assert_array_equal(w.d, before)

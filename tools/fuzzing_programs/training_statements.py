@@ -75,6 +75,9 @@ class TrainingStatements(GraphStatements):
             if any(self.of(w).grad.cell in made for w in self.parameters):
                 raise UnsuitableError  # bound by nn.grad: a step never writes gradients, while its parts do
             leaves = {value for call in calls for value in call.inputs}
+            trained = [each.variable for each in self.of(solver).tracked]
+            if not any(w.need_grad and w.value in leaves for w in trained):
+                raise UnsuitableError  # refused: it would train nothing
             inputs = [x for x in self.leaves if self.of(x).value in leaves and self.of(x).value.call is None][:2]
             name = self.fresh("step")
             decay = self.random.choice(("", ", weight_decay=0.01", ", weight_decay=0.01, scale_grad=0.5"))

@@ -127,6 +127,8 @@ class CompiledStep:
         loss.forward()
         solver.zero_grad()
         backward([loss.value], [1], {each.variable.data.cell for each in solver.tracked})
+        if not solver.active() and any(each.variable.need_grad for each in solver.tracked):
+            raise ValueError("the loss depends on no parameter of the solver")
         solver.scale_grad(self.scale_grad)
         solver.weight_decay(self.weight_decay)
         solver.update()
