@@ -98,7 +98,8 @@ class CompiledStep:
 
         Raises:
             TypeError: the number of arrays is another.  ValueError: the solver has no parameters any more, or the loss
-                depends on none of those that are not frozen.  What forward and backward raise.  The parameters are as they were then.
+                depends on none of those that are not frozen.  What forward and backward raise; the parameters are as
+                they were then.
         """
         if batch and len(batch) != len(self.inputs):
             raise TypeError(
@@ -205,7 +206,7 @@ def _without_parameters(solver: Solver) -> ValueError:
             f"a compiled step of {solver.name}",
             "the solver has no parameters: a step would train nothing",
             "",
-            "call solver.set_parameters(nn.get_parameters()) once the layers are there; for the loss alone, loss.forward()",
+            "call solver.set_parameters(nn.get_parameters()) when all layers are there, or loss.forward() alone",
         )
     )
 
@@ -216,7 +217,7 @@ def _without_gradients(solver: Solver, count: int) -> ValueError:
             f"a compiled step of {solver.name}",
             f"no gradient of the loss reaches any of the solver's {count} parameters: a step would train nothing",
             "",
-            "give set_parameters those that the loss is made of, with need_grad=True; for the loss alone, loss.forward()",
+            "give set_parameters those that the loss is made of, with need_grad=True, or call loss.forward()",
         )
     )
 

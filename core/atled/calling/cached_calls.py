@@ -189,11 +189,12 @@ class CachedCall:
             return
         storages: list[Any] = [None if cell is None else cell.storage for cell in cells]
         storages.append(into.output(HOST, direct.outputs[0][0]))  # last: it may give an input other memory
-        status = direct.run_on([0 if storage is None else storage.address for storage in storages], floats.values())
+        addresses = [0 if storage is None else storage.address for storage in storages]
+        status = direct.run_on(addresses, floats.values())
         if into.is_source:
             into.touched()  # once more: what another thread kept of it meanwhile is stale
         if status:
-            direct.fail(status)
+            direct.fail(status, addresses)
 
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
@@ -241,7 +242,7 @@ class CachedCall:
         for number in direct.mutated:
             used[number].touched()
         if status:
-            direct.fail(status)
+            direct.fail(status, addresses)
         return made, random_state
 
     def _advanced_random_state(self) -> ArrayCell:

@@ -89,7 +89,7 @@ _LAUNCH = """
 _launch = _call.launch
 _status = _launch(_call.form, {addresses}_storage.address{floats})
 if _status:
-    _call.fail(_status)
+    _call.fail(_status, [{addresses}])
 """
 
 _LAUNCH_WITH_WORKSPACE = """
@@ -102,7 +102,7 @@ else:
     _status = _launch(_call.form, {addresses}_storage.address, _memory.address{floats})
     _workspaces.put(_memory)
 if _status:
-    _call.fail(_status)
+    _call.fail(_status, [{addresses}])
 """
 
 _RETURN_ARRAY = """

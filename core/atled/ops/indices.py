@@ -29,7 +29,7 @@ def check_range(op: str, name: str, index: np.ndarray, stop: int, *, start: int 
     raise IndexError(
         four_parts(
             f"{op}({name}: {list(index.shape)})",
-            f"{name}{list(position)} is {int(index[position])}, out of range",
+            f"{name}{list(position) or ''} is {int(index[position])}, out of range",
             "",
             f"use {start} to {stop - 1}" if stop else "there is nothing to index",
         )

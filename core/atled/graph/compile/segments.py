@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 from atled.arrays.place import HOST, ArrayClass, Place
-from atled.graph.compile.step import Step, native_error
+from atled.graph.compile.native_errors import error_in_row
+from atled.graph.compile.step import Step
 
 
 class Bound(Protocol):
@@ -104,14 +105,17 @@ class NativeSegment(Segment):
         def run() -> None:
             status = executor.run_program(address, start, stop)
             if status:
-                raise self.error_of(status)
+                raise self.error_of(status, address)
 
         return binding.with_workspace(run)
 
-    def error_of(self, status: int) -> Exception:
-        """The exception for a status of the program: the row that failed, and the code that its kernel returned."""
-        launched = [step for step in self.steps if step.carrier is None]
-        return native_error(launched[(status >> 16 & 0xFFFFFF) - 1 - self.row], status)
+    def error_of(self, status: int, rows_address: int) -> Exception:
+        """The exception for a status of the program: the row that failed, and the code that its kernel returned.
+
+        rows_address: of the first of all rows.
+        """
+        launched, row = [step for step in self.steps if step.carrier is None], (status >> 16 & 0xFFFFFF) - 1
+        return error_in_row(launched[row - self.row], status, rows_address, row)
 
 
 class DeviceSegment(Segment):

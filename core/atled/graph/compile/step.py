@@ -12,8 +12,6 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.failures import Culprit
 from atled.arrays.place import Place
 from atled.call import Native, Prepared
-from atled.errors import RefusedError, four_parts
-from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.nodes.ir import IRNode
 from atled.strides import Window, bounds
 from atled_contexts import native_executor
@@ -141,7 +139,7 @@ class Step:
         self.parts = 1 if self.native is None else self.native.parts
         self.culprit: Culprit | None = None
         if prepared is not None and prepared.may_fail:
-            self.culprit = Culprit(partial(_in_words, node), prepared.may_fail)
+            self.culprit = Culprit(partial(in_words, node), prepared.may_fail)
 
     @property
     def has_flag(self) -> bool:
@@ -226,23 +224,8 @@ class Step:
         return "; ".join(part for part in parts if part)
 
 
-def _in_words(node: IRNode) -> str:
+def in_words(node: IRNode) -> str:
     """Who computes what."""
     decision = node.decision
     assert decision is not None
     return f"{decision.call} by {decision.backend} of {decision.plugin}"
-
-
-def native_error(step: Step, status: int) -> Exception:
-    """The exception for a native step that returned a code, naming plugin, op and call."""
-    code = status & 0xFFFF
-    assert step.native is not None
-    what = step.native.errors.get(code, f"error {code}")
-    if has_bodies(step.node.spec):
-        from atled.loop_words import LOOP_ERRORS  # lazy: few graphs have loops
-
-        if code in LOOP_ERRORS:
-            return RefusedError(four_parts(_in_words(step.node), what, "", "give a count from 0 to that of its rows"))
-        what += f", in step {status >> 40}" if step.node.spec.kind == "Loop" else ""
-    kind = IndexError if "out of range" in what else RuntimeError
-    return kind(four_parts(_in_words(step.node), what, "", "check the values of its inputs"))

@@ -20,9 +20,10 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
 from atled.errors import DeviceLostError
+from atled.graph.compile.native_errors import error_in_row
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import DeviceSegment
-from atled.graph.compile.step import Slot, Step, native_error
+from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.run.arenas import arena_for
 from atled.graph.run.gradients import count_as_written
@@ -542,7 +543,7 @@ class Binding:
             assert row[RowWord.BLOCK] == block.ctypes.data and others is not None  # which keeps them alive, too
             status = step.executor.run_program(rows.ctypes.data, 0, 1)
             if status:
-                raise native_error(step, status)
+                raise error_in_row(step, status, rows.ctypes.data, 0)
 
         return self.with_workspace(run_alone)
 

@@ -12,9 +12,10 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import SpareWorkspaces, spare_workspaces_of
 from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.call import RowWord, call_form
+from atled.graph.compile.native_errors import native_error
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import NativeSegment
-from atled.graph.compile.step import Step, native_error
+from atled.graph.compile.step import Step
 from atled.named_tuple import NamedTuple
 
 _BLOCK_LIMIT = 2048  # words of a form, which are copied onto the stack
@@ -132,7 +133,7 @@ class CallByAddress(ByAddress):
             status = self._executor.run_call(self._address, *addresses, memory.address, *floats)
             self._workspaces.put(memory)
         if status:
-            raise native_error(self._step, status)
+            raise native_error(self._step, status, addresses)
 
     def at(self, addresses: Sequence[int], floats: Sequence[float]) -> Callable[[Sequence[int]], None]:
         """See ByAddress."""
@@ -156,19 +157,20 @@ class CallByAddress(ByAddress):
                 found = [*first, *others, 0]
                 status = call(*[found[number] + begin for number, begin in sources], *numbers)
             if status:
-                raise native_error(self._step, status)
+                found = [*first, *others, 0]
+                raise native_error(self._step, status, [found[number] + begin for number, begin in sources])
 
         return run
 
     def _run_beside(
-        self, call: Callable[..., int], workspaces: SpareWorkspaces, numbers: Sequence[float], others: Sequence[int]
+        self, call: partial[int], workspaces: SpareWorkspaces, numbers: Sequence[float], others: Sequence[int]
     ) -> None:
         """A call that has all but its workspace and its floats."""
         memory = workspaces.take()
         status = call(memory.address, *numbers)
         workspaces.put(memory)
         if status:
-            raise native_error(self._step, status)
+            raise native_error(self._step, status, call.args[1:])
 
 
 def _places(step: Step, plan: Plan) -> list[tuple[int, int]]:
@@ -269,7 +271,7 @@ class ProgramByAddress(ByAddress):
         for executor, first, end, segment in self._segments:
             status = executor.run_program(spare.rows_address, first, end)
             if status:
-                raise segment.error_of(status)
+                raise segment.error_of(status, spare.rows_address)
         self._spares.append(spare)
 
     def _write_all(

@@ -88,4 +88,4 @@ class FixedProgram:
         for executor, first, end, segment in layout.segments:
             status = executor.run_program(self._rows_address, first, end)
             if status:
-                raise segment.error_of(status)
+                raise segment.error_of(status, self._rows_address)

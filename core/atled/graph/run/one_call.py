@@ -18,8 +18,9 @@ from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.compile.lower import lower
+from atled.graph.compile.native_errors import native_error
 from atled.graph.compile.plan import Plan
-from atled.graph.compile.step import Slot, native_error
+from atled.graph.compile.step import Slot
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding, go_back
@@ -164,11 +165,11 @@ class ShortCall(OneCall, ABC):
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
-            self.fail(status)
+            self.fail(status, [0 if storage is None else storage.address for storage in storages])
 
-    def fail(self, status: int) -> NoReturn:
-        """Raise what the code of a kernel that failed means."""
-        raise native_error(self.plan.steps[0], status)
+    def fail(self, status: int, addresses: Sequence[int]) -> NoReturn:
+        """Raise what the code of a kernel that failed means; addresses: of its inputs at least, in order."""
+        raise native_error(self.plan.steps[0], status, addresses)
 
     @abstractmethod
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:

@@ -11,8 +11,8 @@ from atled.arrays.constants import CONSTANTS, Constant
 from atled.arrays.epoch import WRITES
 from atled.arrays.storage import HostStorage
 from atled.call import RowWord
+from atled.graph.compile.native_errors import native_error
 from atled.graph.compile.plan import PackedInput
-from atled.graph.compile.step import native_error
 from atled.named_tuple import NamedTuple
 
 _MOST_REST = 15  # runs of a plan whose arrays are others at each run, until it looks again
