@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from atled_cpu_numba.kernels.largest_words import Largest
 from atled_cpu_numba.kernels.shared.launch import in_lines
 from atled_cpu_numba.kernels.shared.layout import layout
 from atled_cpu_numba.store import Kernel
@@ -22,17 +23,9 @@ MOST_LENGTH = _PLACES - 1
 
 
 @layout
-class Block:
-    """What the kernel reads; of the first words as those of `largest`."""
+class Block(Largest):
+    """What the kernel reads."""
 
-    x: int  # address
-    y: int  # address
-    index: int  # address
-    rows: int
-    length: int  # of a row
-    k: int
-    by_magnitude: int  # whether it decides
-    alone: int  # whether y holds the k alone
     workspace: int  # address
     share_bytes: int  # of it, per share
     most: int  # candidates, a multiple of AT_ONCE

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels import chosen_largest
+from atled_cpu_numba.kernels.largest_words import Largest
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
     fitting_shares,
@@ -23,17 +24,8 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 
 @layout
-class Block:
+class Block(Largest):
     """What the kernel reads."""
-
-    x: int  # address
-    y: int  # address
-    index: int  # address
-    rows: int
-    length: int  # of a row
-    k: int
-    by_magnitude: int  # whether it decides
-    alone: int  # whether y holds the k alone
 
 
 _MOST = 128  # a longer list moves more than sorting the row does

@@ -6,6 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.keyed import Description
+from drawn_pooling import computed, drawn
 
 CASES = [
     ((2, 6, 6, 8), {"kernel": (2, 2)}),  # a vector, or its half or two
@@ -27,30 +28,16 @@ CPU, REFERENCE = (nn.Context([f"{backend}:float"], fallback="raise") for backend
 VECTORS = {"kernel; channels in vectors", "kernel; images in vectors"}
 
 
-def drawn(shape, *, nan=False):
-    rng = np.random.default_rng(0)
-    x = rng.integers(-9, 9, shape).astype(np.float32)  # with equal maxima
-    if nan:
-        x[rng.random(shape) < 0.1] = np.nan
-    return x
-
-
-def computed(context, function, x, **attributes):
-    """Values, the gradient, and what computed it."""
-    with nn.context_scope(context), nn.trace() as trace:
-        v = nn.Variable.from_numpy_array(x, need_grad=True)
-        y = function(v, channel_last=True, **attributes)
-        y.forward()
-        y.backward(np.random.default_rng(1).integers(-9, 9, y.shape).astype(np.float32))
-    return y.d.copy(), v.g.copy(), trace.rows()
+def computed_last(context, function, x, **attributes):
+    return computed(context, function, x, channel_last=True, **attributes)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("shape, geometry", CASES)
 def test_values_and_gradients_are_those_of_the_reference(name, shape, geometry):
     function, given = FUNCTIONS[name]
-    y, gx, _ = computed(CPU, function, drawn(shape), **geometry, **given)
-    expected, theirs, _ = computed(REFERENCE, function, drawn(shape), **geometry, **given)
+    y, gx, _ = computed_last(CPU, function, drawn(shape), **geometry, **given)
+    expected, theirs, _ = computed_last(REFERENCE, function, drawn(shape), **geometry, **given)
     np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(gx, theirs, rtol=1e-5, atol=1e-5)
 
@@ -58,17 +45,17 @@ def test_values_and_gradients_are_those_of_the_reference(name, shape, geometry):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_images_of_eight_channels_and_more_are_computed_as_they_are(name):
     function, given = FUNCTIONS[name]
-    _, _, rows = computed(CPU, function, drawn((2, 6, 6, 8)), kernel=(2, 2), **given)
+    _, _, rows = computed_last(CPU, function, drawn((2, 6, 6, 8)), kernel=(2, 2), **given)
     assert {row.note for row in rows if row.backend == "cpu"} <= VECTORS
-    _, _, rows = computed(CPU, function, drawn((2, 6, 6, 7)), kernel=(2, 2), **given)
+    _, _, rows = computed_last(CPU, function, drawn((2, 6, 6, 7)), kernel=(2, 2), **given)
     assert "Transpose" in {row.op for row in rows}
 
 
 @pytest.mark.parametrize("shape, geometry", CASES)
 def test_the_first_nan_of_a_window_is_its_maximum_and_gets_its_gradient(shape, geometry):
-    x = drawn(shape, nan=True)
-    y, gx, _ = computed(CPU, F.max_pooling, x, **geometry)
-    expected, theirs, _ = computed(REFERENCE, F.max_pooling, x, **geometry)
+    x = drawn(shape, nan=0.1)
+    y, gx, _ = computed_last(CPU, F.max_pooling, x, **geometry)
+    expected, theirs, _ = computed_last(REFERENCE, F.max_pooling, x, **geometry)
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(gx, theirs)
 

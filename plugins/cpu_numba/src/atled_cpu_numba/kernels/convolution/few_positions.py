@@ -15,7 +15,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
+from atled_cpu_numba.kernels.convolution.copied_planes import CopiedPlanes, copied_words, make_copy_planes
+from atled_cpu_numba.kernels.convolution.images import phase_words
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
 from atled_cpu_numba.kernels.convolution.problem import Task
 from atled_cpu_numba.kernels.products.matmul_plan import even_step
@@ -59,21 +60,18 @@ _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 
 
 @layout
-class Block:
-    """What the kernel reads; lengths in elements, starts in bytes of a share's workspace. Offsets of taps follow."""
+class Block(CopiedPlanes):
+    """What the kernel reads; lengths in elements, starts in bytes of a share's workspace. Offsets of taps follow.
 
-    copy_images: int  # address of COPY_IMAGES, or 0 if the source is read in place
+    Where the source is read in place, nothing is copied: `copy_images` is 0 then, `channel_length` that of the source.
+    """
+
     pack: int  # address of PACK
-    x: int  # address
     weight: int
     bias: int  # or 0
     y: int
     workspace: int
     share_bytes: int  # of workspace, which begins with the block of a piece
-    images: int
-    channels: int
-    height: int
-    width: int
     maps: int
     positions: int
     taps: int
@@ -83,14 +81,6 @@ class Block:
     sums_start: int
     planes_start: int
     tiles_start: int  # of what is collected
-    plane_length: int
-    channel_length: int
-    front: int
-    row_pitch: int
-    stride_h: int
-    stride_w: int
-    phases: int  # of the source
-    phases_at: int  # word where they start
     lower: int  # 1: tiles of fewer positions waste less
     runs: int  # of positions that follow one another: rows, or all as one
     run_length: int
@@ -178,6 +168,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     element, floats, lanes = SIZES[dtype], Real(dtype).pointer, lanes_of(dtype)
     (low, high), columns = _tile_rows(dtype), lanes.columns
+    copy_planes = make_copy_planes(dtype)
     tile_high = make_position_tile(high, columns // lanes.vector, dtype)
     tile_low = make_position_tile(low, columns // lanes.vector, dtype)
     collected_high = make_collected_tile(high, columns // lanes.vector, dtype)
@@ -291,21 +282,9 @@ def _build(dtype: str) -> Callable[..., int]:
             if w[Block.copy_images] != 0:
                 if image != copied:
                     copied = image
-                    height, width = w[Block.height], w[Block.width]
-                    q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
-                    q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, height, width
-                    plane_length, channel_length = w[Block.plane_length], w[Block.channel_length]
-                    front, row_pitch = w[Block.front], w[Block.row_pitch]
-                    q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
-                    q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
-                    q[CopyImages.image_pitch], q[CopyImages.row_pitch] = 0, row_pitch
-                    stride_h, stride_w, phases = w[Block.stride_h], w[Block.stride_w], w[Block.phases]
-                    phase_table = block + 8 * w[Block.phases_at]
-                    q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
-                    q[CopyImages.phases], q[CopyImages.phase_table] = phases, phase_table
-                    call3(w[Block.copy_images], inner, 0, 1)
+                    copy_planes(block, inner, 0, 0, channels, image, 1, planes_at)
                     if w[Block.collects] != 0:
-                        collect(w[Block.lower] != 0, planes_at, channel_length, positions, k, tiles_at)
+                        collect(w[Block.lower] != 0, planes_at, w[Block.channel_length], positions, k, tiles_at)
                 x = planes_at
             elif w[Block.collects] != 0 and image != copied:
                 copied = image
@@ -372,24 +351,21 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     if collects or not in_place:  # every share copies planes
         parts = -(-parts // 2)
     parts = fitting_shares(parts, starts["share_bytes"])
+    copied = copied_words(planes, plane_length, task.dtype)
+    if in_place:
+        copied.update(copy_images=0, channel_length=channel_length)
     words = filled(
         Block,
-        copy_images=0 if in_place else COPY_IMAGES[task.dtype].address(),
+        **copied,
         pack=PACK[task.dtype].address(),
         images=task.images,
+        groups=1,
         channels=task.channels,
         height=task.source[0],
         width=task.source[1],
         maps=task.maps,
         positions=positions,
         taps=len(result.taps),
-        plane_length=plane_length,
-        channel_length=channel_length,
-        front=planes.front,
-        row_pitch=planes.row_pitch,
-        stride_h=planes.stride[0],
-        stride_w=planes.stride[1],
-        phases=len(planes.phases),
         phases_at=OFFSETS + len(offsets),
         k_step=k_step,
         lower=int(is_low),

@@ -309,34 +309,12 @@ def _build(dtype: str) -> Callable[..., int]:
                     for p in range(0, end, vector):
                         # The last tile may overlap the one before it.
                         here = min(p, end - vector)
+                        bias_from, target = bias_at + element * first, to + element * here
+                        tile = (k, table, x, quartets + 2 * here, b, bias_from, target, pitch, taken)
                         if w[Block.step_w] == 1:
-                            tile_1(
-                                (
-                                    k,
-                                    table,
-                                    x,
-                                    quartets + 2 * here,
-                                    b,
-                                    bias_at + element * first,
-                                    to + element * here,
-                                    pitch,
-                                    taken,
-                                )
-                            )
+                            tile_1(tile)
                         else:
-                            tile_2(
-                                (
-                                    k,
-                                    table,
-                                    x,
-                                    quartets + 2 * here,
-                                    b,
-                                    bias_at + element * first,
-                                    to + element * here,
-                                    pitch,
-                                    taken,
-                                )
-                            )
+                            tile_2(tile)
                     at += RESULT_WORDS + TAP_WORDS * w[at + ResultWords.taps]
                     table += 8 * k
                     weights += element * vectors * vector * k

@@ -17,9 +17,7 @@ _Span = tuple[int, int]  # the first window of an axis and the one behind the la
 
 _WORTHWHILE = 0.93  # of the tiles' time: collecting tap by tap reads planes from farther away
 _WORTH_DIVIDING = 0.9  # the same of regions, whose rows are moved to the result in pieces
-_NARROW_TILE = (
-    2 / 3
-)  # of a whole tile's time, by one of fewer vectors: its sums are too few to hide how long each takes
+_NARROW_TILE = 2 / 3  # the same of a tile of fewer vectors: its sums are too few to hide how long each takes
 
 
 class Regions(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
+from atled_cpu_numba.kernels.depthwise.filter_words import Filter, arguments_of, sizes_of
 from atled_cpu_numba.kernels.depthwise.padded import Problem
 from atled_cpu_numba.kernels.depthwise.plane_walk import LEAST_AFTER
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
@@ -18,7 +19,6 @@ from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
     launch,
-    optional_words,
     piece_starts,
     share_count,
 )
@@ -29,21 +29,9 @@ _PRODUCTS_PER_US = 12e3  # a cautious rate of one core, for the number of shares
 
 
 @layout
-class Block:
+class Block(Filter):
     """What the kernel reads; lengths in elements, starts in bytes of a share's workspace."""
 
-    x: int  # address of x or gy
-    weight: int
-    bias: int  # or 0
-    y: int  # or gx
-    workspace: int
-    share_bytes: int  # of workspace
-    images: int
-    width: int  # of the source
-    results: int  # per image
-    rows: int
-    columns: int  # of the result
-    per_plane: int  # results per plane of the source
     taps: int
     tap_step: int
     pad: int
@@ -52,8 +40,6 @@ class Block:
     padded: int  # elements of a padded row
     row_start: int
     tile_start: int  # of a row of results whose last vector would reach beyond the share
-    after: int  # range kernel to run on what is written of y, or 0
-    after_block: int
 
 
 def suits(problem: Problem) -> bool:
@@ -138,12 +124,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = fitting_shares(share_count(products / _PRODUCTS_PER_US, results), starts["share_bytes"])
     words = filled(
         Block,
-        images=p.images,
-        width=p.source[1],
-        results=p.results,
-        rows=p.result[0],
-        columns=p.result[1],
-        per_plane=p.per_plane,
+        **sizes_of(p),
         taps=p.kernel[1],
         tap_step=p.dilation[1],
         pad=p.pad[1],
@@ -155,7 +136,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     return launch(
         DEPTHWISE_LINES[p.dtype],
         words,
-        (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace),
+        arguments_of(Block, biases),
         parts=parts,
         workspace=starts["share_bytes"] * parts,
         after={0: Block.after},

@@ -55,54 +55,39 @@ class Block:
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, ints64, words
     from atled_cpu_numba.kernels.fourier.butterflies import make_stage
-    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
+    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
     real = Real(dtype)
     number, floats, point = real.kind, real.pointer, 2 * real.size
     units = point // 8  # words of a point
     fours, twos, threes, fives, sevens = (make_stage(radix, dtype) for radix in _RADICES)
 
-    @piece
-    def gather(x, first, count, size, inner, to):
-        """Points of lines, those of as many lines side by side; lanes without a line are 0."""
-        made = ints64(to)
-        if count < _LINES:
-            for k in range(units * size * _LINES):
-                made[k] = 0
-        outer = first // inner
-        beside = first - outer * inner
-        if inner > 1 and beside + count <= inner:
-            at = x + point * (outer * size * inner + beside)
-            for k in range(size):
-                source, target = ints64(at + point * k * inner), ints64(to + point * k * _LINES)
-                for e in range(units * count):
-                    target[e] = source[e]
-            return
-        for j in range(count):
-            outer = (first + j) // inner
-            source = ints64(x + point * (outer * size * inner + first + j - outer * inner))
-            for k in range(size):
-                for e in range(units):
-                    made[units * (k * _LINES + j) + e] = source[units * k * inner + e]
+    @inlined
+    def walk(lines, first, count, size, inner, beside, gathers):
+        """Points of `count` lines from the first one on, those of as many lines side by side: gathered or scattered.
 
-    @piece
-    def scatter(source_at, first, count, size, inner, y):
+        lines, beside: addresses of the array, and of the points side by side.
+        """
         outer = first // inner
-        beside = first - outer * inner
-        if inner > 1 and beside + count <= inner:
-            at = y + point * (outer * size * inner + beside)
+        offset = first - outer * inner
+        if inner > 1 and offset + count <= inner:
+            at = lines + point * (outer * size * inner + offset)
             for k in range(size):
-                source, target = ints64(source_at + point * k * _LINES), ints64(at + point * k * inner)
+                one, other = ints64(at + point * k * inner), ints64(beside + point * k * _LINES)
+                source, target = (one, other) if gathers else (other, one)
                 for e in range(units * count):
                     target[e] = source[e]
             return
-        made = ints64(source_at)
+        points = ints64(beside)
         for j in range(count):
             outer = (first + j) // inner
-            target = ints64(y + point * (outer * size * inner + first + j - outer * inner))
+            line = ints64(lines + point * (outer * size * inner + first + j - outer * inner))
             for k in range(size):
                 for e in range(units):
-                    target[units * k * inner + e] = made[units * (k * _LINES + j) + e]
+                    if gathers:
+                        points[units * (k * _LINES + j) + e] = line[units * k * inner + e]
+                    else:
+                        line[units * k * inner + e] = points[units * (k * _LINES + j) + e]
 
     @kernel
     def transform(block, part, parts):
@@ -117,8 +102,11 @@ def _build(dtype: str) -> Callable[..., int]:
             first = group * _LINES
             count = min(_LINES, lines - first)
             source, target = one, one + 2 * plane
-            gather(x, first, count, size, inner, target)
             pairs = floats(target)
+            if count < _LINES:  # lanes without a line are 0
+                for t in range(2 * size * _LINES):
+                    pairs[t] = number(0)
+            walk(x, first, count, size, inner, target, True)
             reals, imaginaries = (
                 floats(source + plane if is_inverse else source),
                 floats(source if is_inverse else source + plane),
@@ -151,7 +139,7 @@ def _build(dtype: str) -> Callable[..., int]:
             for t in range(size * _LINES):
                 pairs[2 * t] = scale * reals[t]
                 pairs[2 * t + 1] = scale * imaginaries[t]
-            scatter(target, first, count, size, inner, y)
+            walk(y, first, count, size, inner, target, False)
         return 0
 
     return transform
