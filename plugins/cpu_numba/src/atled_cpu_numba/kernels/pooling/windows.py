@@ -1,7 +1,7 @@
 """Pooling forward by windows of 2 x 2 with strides of 2, or 3 x 3 with 1 or 2: maxima without places, and averages.
 
 A row of windows after the other, from up to three rows of the plane, see `window_blocks`. Shares are made of planes.
-Averages of 3 x 3 take half as it is, and with strides of 1 long rows of bf16: in less time than casts.
+Averages of 3 x 3 take half as it is, and long rows of bf16, by pairs of neighbours: in less time than casts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.store import Kernel
 
 _KINDS = ((2, 2), (3, 2), (3, 1))  # of windows: kernel and stride of both axes
-_AVERAGED = {(2, 2): REALS, (3, 2): (*REALS, "float16"), (3, 1): ANY}  # dtypes that are taken as they are
+_AVERAGED = {(2, 2): REALS, (3, 2): ANY, (3, 1): ANY}  # dtypes that are taken as they are
 _WORDS = 8  # of two neighbours in bf16, in a vector
 
 
@@ -122,7 +122,8 @@ def kernel_for(name: str, dtype: str, height: Axis, width: Axis) -> Kernel | Non
         return None
     # Each window sees an element, of which there are some, and only one at each end is cut.
     taken = all(axis.result and axis.pad in (0, 1) and axis.source > max(0, _start(axis)) for axis in (height, width))
-    taken = taken and (dtype != "bfloat16" or width.result > 2 * _WORDS)
+    if dtype == "bfloat16":  # pairs: one window more than a vector has, and no pair of which neither is in the row
+        taken = taken and width.result > 2 * _WORDS // width.stride and _start(width) + 1 < width.source
     is_next_cut = _start(width) - width.stride + width.kernel > width.source
     return _KERNELS[name][kind].get(dtype) if taken and not is_next_cut else None
 
