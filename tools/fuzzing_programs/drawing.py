@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atled.ops.spec import SPECS
+from fuzzing_programs.inference_statements import InferenceStatements
 from fuzzing_programs.setting import Setting
-from fuzzing_programs.training_statements import TrainingStatements
 
 _MOST = 1e4
 """Beyond that a program ends: float32 would soon have no digits left."""
@@ -30,7 +30,7 @@ class Program(NamedTuple):
     features: Counter[str]
 
 
-class Drawer(TrainingStatements):
+class Drawer(InferenceStatements):
     """All kinds of statements, and how often each is drawn."""
 
     def begin(self) -> None:
@@ -67,7 +67,9 @@ class Drawer(TrainingStatements):
             self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 6, self.irregular: 10,
             self.steady: 5, self.toggle: 1,
         }  # fmt: skip
-        if self.is_on_device:
+        if not self.is_on_device:  # where all is computed at each call
+            ways.update({self.infer: 5})
+        else:
             ways.update({self.pipeline: 3, self.epoch: 10, self.loop: 7, self.compiled: 7})
         while len(self.statements) < count:
             kept = len(self.statements)

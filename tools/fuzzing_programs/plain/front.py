@@ -14,6 +14,7 @@ from atled.ops.spec import FUNCTIONS, Input, OpSpec
 from fuzzing_programs.plain.arrays import NdArray
 from fuzzing_programs.plain.gradients import grad
 from fuzzing_programs.plain.graph import CALL, Arrays, Value, Variable, backward_all, forward_all
+from fuzzing_programs.plain.inferring import Inference
 from fuzzing_programs.plain.solvers import CompiledStep, Solver
 from fuzzing_programs.plain.state import STATE
 
@@ -165,6 +166,7 @@ def names() -> dict[str, Any]:
         forward_all=forward_all,
         backward_all=backward_all,
         compile_step=CompiledStep,
+        inference=Inference,
         auto_forward=_auto_forward,
         set_auto_forward=set_auto_forward,
         get_parameters=lambda: {k: v for k, v in layers.parameters.items() if v.need_grad},
