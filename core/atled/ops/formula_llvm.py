@@ -74,9 +74,10 @@ _LINE_BYTES = 64
 # In a function each operation waits for the one before. LLVM interleaves vectors only of short loops, and trusts
 # processors to look ahead into the next iteration, but these are too long for that: two vectors side by side take .85
 # of the time of one after the other on Zen 3, and of powers, the longest, four take .65. Functions of float64 have
-# longer polynomials: four take .85 to .9 of the time of two, and are as many elements as two of float32.
+# longer polynomials: four take .8 to .95 of the time of two, and are as many elements as two of float32; but of those
+# with the longest ones, four need so many registers more than there are that they take 1.15 to 1.3 of it.
 _INTERLEAVED = {"**": 4}  # others: 2, or
-_INTERLEAVED_DOUBLES = 4
+_INTERLEAVED_DOUBLES = dict.fromkeys(("asin", "acos", "atan"), 2)  # others: 4
 _COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 _STREAM = f"""\
 define internal void @stream(ptr %from, ptr %to, i64 %bytes, i1 %past) nounwind {{
@@ -597,8 +598,8 @@ class _Writer:
         if not is_quick and self.has_quick():
             return 1  # rare, and as much code as it is
         ops = {node.op for node in self.nodes if not self.is_uniform(node)}
-        least = _INTERLEAVED_DOUBLES if self.real.type == DOUBLE else 2
-        return max((_INTERLEAVED.get(op, least) for op in ops & self.functions.keys()), default=0)
+        known, usual = (_INTERLEAVED_DOUBLES, 4) if self.real.type == DOUBLE else (_INTERLEAVED, 2)
+        return max((known.get(op, usual) for op in ops & self.functions.keys()), default=0)
 
     def begin_loop(self, loop: str, start: str, *phis: str) -> str:
         """Opens a loop; returns its index."""

@@ -12,6 +12,7 @@ The polynomials are fits of our own: the least maximal error of the function ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from atled.ops.formula_llvm_math import LOG2E, Code, Real, expm1_of, log_edges
@@ -53,22 +54,25 @@ _MIN_NORMAL = 2.0**-1022
 _TANH_END = 20.0  # from where on tanh rounds to 1
 
 
-def _doublings(r: Real, x: str, bias: int, times: float = 1.0) -> tuple[str, str]:
+def _doublings(r: Real, x: str, bias: int, times: float = 1.0, *, few: bool = False) -> tuple[str, str]:
     """(k, r) for x = (k * ln 2 + r) / times: the low bits of an i64 are those of k + bias, and r is divided by times.
 
     times: a power of two, or a negative one.  bias: from 0 to 4000.
+    few: whether the result has no digits that k times the rounding error of ln 2, 2e-17, could change.
     """
     rounder = r.literal(ROUNDER + bias)
     shifted = r.add(r.mul(x, r.literal(LOG2E * times)), rounder)
     count = r.sub(shifted, rounder)
-    rest = r.sub(r.sub(x, r.mul(count, r.literal(LN2_HIGH / times))), r.mul(count, r.literal(LN2_LOW / times)))
+    parts = (math.log(2),) if few and r.code.fused else (LN2_HIGH, LN2_LOW)
+    rest = x
+    for part in parts:
+        rest = r.sub(rest, r.mul(count, r.literal(part / times)))
     return r.code.let(f"bitcast double {shifted} to i64"), rest
 
 
-def _reduce(r: Real, x: str, bias: int) -> tuple[str, str]:
-    """(k, q) for x = k * ln 2 + r: the low bits of an i64 are those of k + bias, q = exp(r) - 1 to full accuracy."""
-    k, rest = _doublings(r, x, bias)
-    return k, r.add(r.mul(r.short_polynomial(rest, _EXP), r.mul(rest, rest)), rest)
+def _exp_of_rest(r: Real, rest: str) -> str:
+    """exp(r), by Horner's rule to the end: as a sum of 1 and what is left of it, it would take two operations more."""
+    return r.polynomial(rest, (*_EXP, 1.0, 1.0))
 
 
 def _tanh_of_rest(r: Real, rest: str, coefficients: tuple[float, ...]) -> str:
@@ -90,27 +94,25 @@ def _power(code: Code, k: str) -> str:
     return code.let(f"bitcast i64 {code.let(f'shl i64 {k}, 52')} to double")
 
 
-def _times_power(r: Real, q: str, k: str) -> str:
-    """(1 + q) * 2 ** k, |k| up to 1100: in two steps, as 2 ** 1024 and 2 ** -1023 are not normal.
+def _times_power(r: Real, y: str, k: str) -> str:
+    """y * 2 ** k, |k| up to 1100: in two steps, as 2 ** 1024 and 2 ** -1023 are not normal.
 
     k: the low 13 bits are those of k + 2046, twice the bias, so that both halves have it.
     """
     half = r.code.let(f"lshr i64 {k}, 1")
-    power = _power(r.code, half)
-    return r.mul(r.add(power, r.mul(power, q)), _power(r.code, r.code.let(f"sub i64 {k}, {half}")))
+    return r.mul(r.mul(y, _power(r.code, half)), _power(r.code, r.code.let(f"sub i64 {k}, {half}")))
 
 
-def scaled_exp(r: Real, x: str, exponent: int = 0) -> str:
-    """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too."""
-    k, q = _reduce(r, x, _BIAS + exponent)
-    scale = _power(r.code, k)
-    return r.add(scale, r.mul(scale, q))
+def scaled_exp(r: Real, x: str, exponent: int = 0, *, few: bool = False) -> str:
+    """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too; few: as `_doublings`."""
+    k, rest = _doublings(r, x, _BIAS + exponent, few=few)
+    return r.mul(_exp_of_rest(r, rest), _power(r.code, k))
 
 
 def _exp(r: Real, x: str) -> str:
     # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
-    k, q = _reduce(r, r.clamp(x, -746.0, 710.0), 2 * _BIAS)
-    return _times_power(r, q, k)
+    k, rest = _doublings(r, r.clamp(x, -746.0, 710.0), 2 * _BIAS)
+    return _times_power(r, _exp_of_rest(r, rest), k)
 
 
 def _exp2(r: Real, x: str) -> str:
@@ -119,12 +121,13 @@ def _exp2(r: Real, x: str) -> str:
     shifted = r.add(x, rounder)
     rest = r.sub(x, r.sub(shifted, rounder))
     k = r.code.let(f"bitcast double {shifted} to i64")
-    return _times_power(r, r.mul(r.short_polynomial(rest, EXP2), rest), k)
+    return _times_power(r, r.polynomial(rest, (*EXP2, 1.0)), k)
 
 
 def _expm1(r: Real, x: str) -> str:
     bias = _BIAS - 1
-    k, q = _reduce(r, r.clamp(x, -40.0, 710.0), bias)
+    k, rest = _doublings(r, r.clamp(x, -40.0, 710.0), bias)
+    q = r.add(r.mul(r.polynomial(rest, _EXP), r.mul(rest, rest)), rest)
     return expm1_of(r, q, _power(r.code, k), r.code.let(f"icmp eq i64 {k}, {ROUNDER_BITS + bias}"))
 
 
@@ -141,7 +144,7 @@ def _sigmoid(r: Real, x: str) -> str:
 
 def _tanh(r: Real, x: str) -> str:
     """(e - 1) / (e + 1) with e = exp(2 x) = 2 ** k (1 + t) / (1 - t), which loses no digits near 0."""
-    k, rest = _doublings(r, r.clamp(x, -_TANH_END, _TANH_END), _BIAS, 2.0)
+    k, rest = _doublings(r, r.clamp(x, -_TANH_END, _TANH_END), _BIAS, 2.0, few=True)
     t = _tanh_of_rest(r, rest, _TANH)
     power, one = _power(r.code, k), r.literal(1.0)
     # Of the two differences, of which one is 0 for a small x, the one that leaves -0 its sign.

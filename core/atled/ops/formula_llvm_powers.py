@@ -105,7 +105,8 @@ def _log2_double(r: Real, mantissa: str, k: str) -> tuple[str, str]:
     rest = r.intrinsic("fma", r.neg(quotient), denominator, numerator)
     s = quotient, r.mul(r.sub(rest, r.mul(quotient, lost)), inverse)
     square = _product(r, s, s)
-    third, third_low = _step(r, square[0], r.polynomial(square[0], _LOG2_OF_QUOTIENT), r.literal(_QUOTIENT_THIRD))
+    series = r.short_polynomial(square[0], _LOG2_OF_QUOTIENT)
+    third, third_low = _step(r, square[0], series, r.literal(_QUOTIENT_THIRD))
     high, low = _product(r, square, (third, r.add(third_low, r.literal(_QUOTIENT_THIRD_LOW))))
     # Each sum begins with the larger number, so that the difference which gives its rest is exact.
     first = r.add(r.literal(_QUOTIENT_FIRST), high)
@@ -175,7 +176,9 @@ def _rest(r: Real, y: str, log2: tuple[str, str], doublings: str) -> str:
     kind = _KINDS[r.type]
     rest = _exact_sum(r, y, log2[0], r.sub(r.literal(kind.rounder), doublings))
     rest = r.add(rest, r.mul(y, log2[1]))
-    return r.add(r.mul(rest, r.short_polynomial(rest, kind.exp2)), r.literal(1.0))
+    # What a longer chain lacks of registers takes longer than waiting for the chain.
+    series = r.short_polynomial if r.type == FLOAT else r.polynomial
+    return r.add(r.mul(rest, series(rest, kind.exp2)), r.literal(1.0))
 
 
 class ShortPowers(NamedTuple):
