@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,11 @@ class _Writer:
         least = self.below(_LEAST, x, self.real(_LEAST), x)
         shift = self.constant(_SHIFT_64 + 1023)
         n = self.product_sum(least, self.real(LOG2_E), shift)
-        q = self.rest(least, builder.fsub(n, shift, flags=_FLAGS))
+        r = self.remainder(least, builder.fsub(n, shift, flags=_FLAGS))
+        # By Horner's rule to the end: exp(r) - 1, from which no digits are lost, takes an operation more.
+        p = self.polynomial(r, (*EXP_TERMS[True], 1.0, 1.0))
         bits = builder.shl(builder.bitcast(n, self.integers), self.constant(52, self.integers))
-        power = builder.bitcast(bits, self.type)
-        return self.product_sum(power, q, power)
+        return builder.fmul(p, builder.bitcast(bits, self.type), flags=_FLAGS)
 
     def reduced(self, x: Any) -> tuple[Any, Any]:
         """n and exp(r) - 1, where x = n log(2) + r and n is the integer nearest to x / log(2).
@@ -86,14 +88,24 @@ class _Writer:
 
     def rest(self, x: Any, n: Any) -> Any:
         """exp(r) - 1, where x = n log(2) + r."""
-        builder, r = self._builder, x
+        r = self.remainder(x, n)
+        p = self.polynomial(r, EXP_TERMS[self.is_double])
+        return self.product_sum(p, self._builder.fmul(r, r, flags=_FLAGS), r)
+
+    def remainder(self, x: Any, n: Any) -> Any:
+        """The r of x = n log(2) + r."""
+        builder = self._builder
         for part in LOG_2_PARTS[self.is_double]:
-            r = builder.fsub(r, builder.fmul(n, self.real(part), flags=_FLAGS), flags=_FLAGS)
-        first, *terms = EXP_TERMS[self.is_double]
+            x = builder.fsub(x, builder.fmul(n, self.real(part), flags=_FLAGS), flags=_FLAGS)
+        return x
+
+    def polynomial(self, x: Any, terms: Sequence[float]) -> Any:
+        """By Horner's rule, of factors from the highest power on."""
+        first, *others = terms
         p = self.real(first)
-        for term in terms:
-            p = self.product_sum(p, r, self.real(term))
-        return self.product_sum(p, builder.fmul(r, r, flags=_FLAGS), r)
+        for term in others:
+            p = self.product_sum(p, x, self.real(term))
+        return p
 
 
 LOG2_E = 1.4426950408889634

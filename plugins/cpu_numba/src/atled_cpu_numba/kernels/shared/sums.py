@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, widened
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.scalars import write_exp
@@ -30,6 +30,7 @@ from atled_cpu_numba.kernels.shared.vectors import Writer
 
 LANES = 32
 GROUPS = 16  # of which one running sum is made
+_REGISTERS = 16  # for lanes, which all processors have at least
 
 _INT32 = ir.IntType(32)
 _IR = {"float32": ir.FloatType(), "float64": ir.DoubleType(), **STORED}
@@ -57,7 +58,11 @@ def sums_of_four(dtype: str) -> Any:
 
     Where there are few numbers, deciding what there is to add takes longer than adding.
     """
-    add_up = _make_sums(dtype, real_of(dtype), 4, lambda builder, values, numbers: values)
+    # The lanes of four sums of float64 are twice as many registers as AVX2 has: whole groups are added up one or two
+    # sums at a time.
+    registers = LANES // lanes_of(real_of(dtype)).vector
+    together = min(4, max(1, _REGISTERS // registers))
+    add_up = _make_sums(dtype, real_of(dtype), 4, lambda builder, values, numbers: values, together=together)
 
     @inlined
     def sum_up(x, step, count):
@@ -73,14 +78,13 @@ def sum_of_exponentials(dtype: str) -> Any:
     top: of the x[i]; should it be less than one of them, which a NaN among them may bring about, the results are any.
     """
 
-    # Four registers at a time: what is between for all of the lanes of float64 would not fit into the registers.
-    most = 4 * host_lanes().vector * item_bytes("float32") // item_bytes(dtype)
+    # Four registers at a time: what is between for all of the lanes would not fit into the registers.
+    most = 4 * lanes_of(dtype).vector
 
     def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
-        x = builder.fsub(values[0], numbers[0])
-        return [_joined(builder, [write_exp(builder, part, falls=True) for part in _parts(builder, x, most)])]
+        return [write_exp(builder, builder.fsub(values[0], numbers[0]), falls=True)]
 
-    add_up = _make_sums(dtype, dtype, 1, terms, stores=True)
+    add_up = _make_sums(dtype, dtype, 1, terms, stored_at_once=most)
 
     @inlined
     def write_in_vectors(x, p, count, top):
@@ -139,11 +143,16 @@ def dot(dtype: str, sum_dtype: str) -> Any:
     return sum_up
 
 
-def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stores: bool = False) -> Any:
+def _make_sums(
+    dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stored_at_once: int = 0, together: int | None = None
+) -> Any:
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
     dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums; float32 for narrow ones.
-    stores: whether the array at the last address is not read: the terms, of its dtype, are written to it.
+    stored_at_once: if not 0, the array at the last address is not read: the terms, of its dtype, are written to it, of
+        so many elements at a time.
+    together: of terms that are the elements themselves, how many sums of whole groups are made at a time; if not given,
+        all.
     """
     kind = Real(sum_dtype).kind
 
@@ -153,8 +162,7 @@ def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stores: b
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             bases = [builder.extract_value(values[0], i) for i in range(len(addresses))]
             scalars = [builder.extract_value(values[1], i) for i in range(len(numbers))]
-            target = bases.pop() if stores else None
-            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, target)
+            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, stored_at_once, together)
             return context.make_tuple(builder, signature.return_type, writer.write(values[2]))
 
         result = types.UniTuple(kind, sums)
@@ -185,13 +193,16 @@ class _Sums:
         terms: Terms,
         bases: list[Any],
         numbers: list[Any],
-        target: Any,
+        stored_at_once: int,
+        together: int | None,
     ) -> None:
         self._builder, self._w, self._count, self._terms, self._numbers = builder, Writer(builder), sums, terms, numbers
+        self._together = together
         self._dtype, self._read, self._summed = dtype, _IR[dtype], _IR[sum_dtype]
         self._alignment = item_bytes(dtype)
         self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
-        self._target = None if target is None else builder.inttoptr(target, self._read.as_pointer())
+        self._stored_at_once = stored_at_once
+        self._target = self._bases.pop() if stored_at_once else None
 
     def write(self, count: Any) -> list[Any]:
         """The sums of the first `count` elements."""
@@ -200,7 +211,9 @@ class _Sums:
         whole, fewer = builder.append_basic_block("groups"), builder.append_basic_block("no_group")
         builder.cbranch(builder.icmp_signed(">", groups, number(0)), whole, fewer)
         builder.position_at_end(whole)
-        lanes = self._add_groups(groups)
+        lanes = []
+        for bases, sums in self._sets():
+            lanes += self._add_groups(groups, bases, sums)
         ways = [_Way(builder.basic_block, lanes, builder.mul(groups, number(LANES)))]
         # Few terms begin with as many lanes as there are terms for: lanes of nothing but zeros are not halved.
         width = LANES
@@ -212,23 +225,31 @@ class _Sums:
         zeros = [ir.Constant(self._summed, 0.0)] * self._count
         return self._join([*ways, _Way(fewer, zeros, number(0))], "summed").lanes
 
-    def _add_groups(self, groups: Any) -> list[Any]:
+    def _sets(self) -> list[tuple[list[Any], int]]:
+        """The arrays whose sums of whole groups are made at a time, and how many sums these are."""
+        bases = self._bases
+        if self._together is None:
+            return [(bases, self._count)]
+        sets = [bases[first:][: self._together] for first in range(0, len(bases), self._together)]
+        return [(some, len(some)) for some in sets]
+
+    def _add_groups(self, groups: Any, bases: list[Any], sums: int) -> list[Any]:
         """Lanes with the terms of whole groups, at least one."""
         builder, w = self._builder, self._w
-        totals = self._add_run(w.number(0), groups)
+        totals = self._add_run(w.number(0), groups, bases, sums)
         more = builder.ashr(builder.sub(groups, w.number(1)), w.number(GROUPS.bit_length() - 1))
         with w.counted(more, totals) as (block, before, following):
             first = builder.mul(builder.add(block, w.number(1)), w.number(GROUPS))
-            run = self._add_run(first, builder.sub(groups, first))
+            run = self._add_run(first, builder.sub(groups, first), bases, sums)
             following += [builder.fadd(total, lane) for total, lane in zip(before, run, strict=True)]
         return following
 
-    def _add_run(self, first: Any, left: Any) -> list[Any]:
+    def _add_run(self, first: Any, left: Any, bases: list[Any], sums: int) -> list[Any]:
         """Lanes with the terms of the next groups, `left` of them or as many as make one running sum."""
         builder, w = self._builder, self._w
         few = builder.select(builder.icmp_signed("<", left, w.number(GROUPS)), left, w.number(GROUPS))
-        with w.counted(few, [self._zero(LANES)] * self._count) as (i, lanes, following):
-            following += self._added(lanes, builder.mul(builder.add(first, i), w.number(LANES)), LANES)
+        with w.counted(few, [self._zero(LANES)] * sums) as (i, lanes, following):
+            following += self._added(lanes, builder.mul(builder.add(first, i), w.number(LANES)), LANES, bases)
         return following
 
     def _halve(self, ways: list[_Way], width: int, count: Any) -> _Way:
@@ -241,7 +262,7 @@ class _Sums:
         done = builder.append_basic_block(f"added_{width}")
         builder.cbranch(self._has(count, width), more, done)
         builder.position_at_end(more)
-        added = self._added(lanes, before.place, width)
+        added = self._added(lanes, before.place, width, self._bases)
         with_them = _Way(more, added, builder.add(before.place, self._w.number(width)))
         builder.branch(done)
         builder.position_at_end(done)
@@ -254,7 +275,7 @@ class _Sums:
         builder.position_at_end(block)
         builder.cbranch(self._has(count, width), first, fewer)
         builder.position_at_end(first)
-        lanes = self._added([self._zero(width)] * self._count, self._w.number(0), width)
+        lanes = self._added([self._zero(width)] * self._count, self._w.number(0), width, self._bases)
         return _Way(first, lanes, self._w.number(width)), fewer
 
     def _has(self, count: Any, width: int) -> Any:
@@ -262,25 +283,37 @@ class _Sums:
         builder, number = self._builder, self._w.number
         return builder.icmp_signed("!=", builder.and_(count, number(width)), number(0))
 
-    def _added(self, lanes: list[Any], place: Any, width: int) -> list[Any]:
-        """`width` lanes and the terms of the elements from `place` on."""
+    def _added(self, lanes: list[Any], place: Any, width: int, bases: list[Any]) -> list[Any]:
+        """`width` lanes and the terms of the elements from `place` on in the arrays at `bases`."""
         builder, read, summed = self._builder, _kind(self._read, width), _kind(self._summed, width)
+        if self._target is not None:
+            return [self._stored(*lanes, place)]
         values = []
-
-        def address_of(base: Any) -> Any:
-            return builder.bitcast(self._w.at(base, place), read.as_pointer())
-
-        for base in self._bases:
-            value = builder.load(address_of(base), align=self._alignment, typ=read)
+        for base in bases:
+            pointer = builder.bitcast(self._w.at(base, place), read.as_pointer())
+            value = builder.load(pointer, align=self._alignment, typ=read)
             if self._dtype in STORED:
                 value = widened(self._w, value, self._dtype, width)
             values.append(value if value.type == summed else builder.fpext(value, summed))
         terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
-        if self._target is not None:
-            for term in terms:
-                builder.store(term, address_of(self._target), align=self._alignment)
         # A product is added in one step where the processor has one for that.
         return [builder.fadd(lane, term, flags=("contract",)) for lane, term in zip(lanes, terms, strict=True)]
+
+    def _stored(self, lanes: Any, place: Any) -> Any:
+        """The same of a term that is written, part by part: LLVM would rather begin with all of them."""
+        builder, sums = self._builder, []
+        for number, lane in enumerate(_parts(builder, lanes, self._stored_at_once)):
+            at = builder.add(place, self._w.number(number * self._stored_at_once))
+            source, target = (
+                builder.bitcast(self._w.at(base, at), lane.type.as_pointer()) for base in (*self._bases, self._target)
+            )
+            value = builder.load(source, align=self._alignment, typ=lane.type)
+            width = lane.type.count if isinstance(lane.type, ir.VectorType) else 1
+            (term,) = self._terms(builder, [value], [self._splat(number, width) for number in self._numbers])
+            builder.store(term, target, align=self._alignment)
+            self._w.keep_order()
+            sums.append(builder.fadd(lane, term))
+        return _joined(builder, sums)
 
     def _half(self, lanes: Any, width: int) -> Any:
         builder = self._builder
