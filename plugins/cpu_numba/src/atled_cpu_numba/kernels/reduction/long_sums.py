@@ -15,7 +15,7 @@ from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.launch import ANY, float_bits, kernels_by_dtype, launch, most_shares, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
-_STRETCH = 4096
+STRETCH = 4096
 _FEWEST_STRETCHES = 8  # of a row that is worth it
 _MOST_ROWS = 64  # more of them are enough shares by themselves
 
@@ -44,13 +44,13 @@ def _build(dtype: str) -> Callable[..., int]:
     def sum_stretches(block, part, parts):
         w = words(block)
         reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
-        per_row = (length + _STRETCH - 1) // _STRETCH
+        per_row = (length + STRETCH - 1) // STRETCH
         units = w[Block.kept_outer] * reduced_outer * kept_inner * per_row
         totals, own = floats64(w[Block.sums]), open_share(w, w[Block.x], part)
         for unit in range(units * part // parts, units * (part + 1) // parts):
             row = unit // per_row
-            start = row * length + (unit - row * per_row) * _STRETCH
-            stop = min(start + _STRETCH, (row + 1) * length)
+            start = row * length + (unit - row * per_row) * STRETCH
+            stop = min(start + STRETCH, (row + 1) * length)
             totals[unit] = sum_up(range_at(w, w[Block.x], own, start, stop, 0), stop - start)
         if add_atomically(block + 8 * Block.done, 1) + 1 < parts:
             return 0
@@ -74,13 +74,13 @@ _KERNELS = kernels_by_dtype("sum_stretches", _build, dtypes=ANY, depends=carryin
 
 def are_long(groups: Groups) -> bool:
     """Whether sums are so few and so long that their rows are to be divided."""
-    return groups.kept_outer * groups.kept_inner < _MOST_ROWS and groups.reduced_inner >= _FEWEST_STRETCHES * _STRETCH
+    return groups.kept_outer * groups.kept_inner < _MOST_ROWS and groups.reduced_inner >= _FEWEST_STRETCHES * STRETCH
 
 
 def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepared:
     """x of `dtype` -> y, sums along the rows times `scale`."""
-    units = groups.kept_outer * groups.reduced_outer * groups.kept_inner * -(-groups.reduced_inner // _STRETCH)
-    carried_bytes = carrying.share_bytes(item_bytes(dtype) * _STRETCH)
+    units = groups.kept_outer * groups.reduced_outer * groups.kept_inner * -(-groups.reduced_inner // STRETCH)
+    carried_bytes = carrying.share_bytes(item_bytes(dtype) * STRETCH)
     words = filled(Block, scale=float_bits(scale), **groups._asdict())
     words[Block.carried + carrying.Carried.share_bytes] = carried_bytes
     return launch(

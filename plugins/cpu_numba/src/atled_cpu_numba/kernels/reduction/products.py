@@ -1,7 +1,8 @@
 """Prod over any axes that collapse into four groups, multiplied in float64.
 
-A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves; a column in the order of its
-rows, four at a time. So a product depends neither on shares nor on vectors.
+A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves; of few long rows stretches are
+multiplied so, which threads share, and then in their order; a column is in the order of its rows, four at a time. So a
+product depends neither on shares nor on vectors.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
+from atled_cpu_numba.kernels.reduction.long_sums import STRETCH, are_long
 from atled_cpu_numba.kernels.shared.launch import in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -21,30 +23,55 @@ _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shar
 class Block(Reduction):
     """What both kernels read."""
 
-    workspace: int  # of columns: address of the products
+    workspace: int  # of columns and of stretches: address of the products
+    stretch: int  # of rows: elements of a stretch, or 0 for whole rows
+    done: int  # of stretches: shares that are; 0 before and after each run
     share_bytes: int  # of columns: of the workspace, per share
     unit_columns: int  # of columns: how many make a unit
 
 
 def _build_rows(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.lane_products import row_product
+    from atled_cpu_numba.codegen import add_atomically, floats64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import plain_product
 
-    real, multiply = Real(dtype), row_product(dtype)
+    real, multiply = Real(dtype), plain_product(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
     def product_rows(block, part, parts):
         w = words(block)
         reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
-        y, count = floats(w[Block.y]), w[Block.kept_outer] * kept_inner
-        for i in range(count * part // parts, count * (part + 1) // parts):
+        y, count, stretch = floats(w[Block.y]), w[Block.kept_outer] * kept_inner, w[Block.stretch]
+        products = floats64(w[Block.workspace])
+        per_row = (length + stretch - 1) // stretch if stretch > 0 else 1
+        units = count * reduced_outer * per_row if stretch > 0 else count
+        for i in range(units * part // parts, units * (part + 1) // parts):
+            if stretch > 0:
+                row = i // per_row
+                start = (i - row * per_row) * stretch
+                first, terms, rows = row * length + start, min(stretch, length - start), 1
+            else:
+                outer = i // kept_inner
+                first = (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
+                terms, rows = length, reduced_outer
+            product = 1.0
+            for r in range(rows):
+                product *= multiply(w[Block.x] + size * (first + r * kept_inner * length), terms)
+            if stretch > 0:
+                products[i] = product
+            else:
+                y[i] = number(product)
+        if stretch == 0 or add_atomically(block + 8 * Block.done, 1) + 1 < parts:
+            return 0
+        w[Block.done] = 0
+        for i in range(count):
             outer = i // kept_inner
-            at = w[Block.x] + size * (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
             product = 1.0
             for r in range(reduced_outer):
-                product *= multiply(at + size * r * kept_inner * length, length)
+                row = (outer * reduced_outer + r) * kept_inner + i - outer * kept_inner
+                for unit in range(row * per_row, (row + 1) * per_row):
+                    product *= products[unit]
             y[i] = number(product)
         return 0
 
@@ -106,8 +133,19 @@ def prepare(call: Call) -> Prepared:
     work_us = kept * groups.reduced_outer * groups.reduced_inner / _ELEMENTS_PER_US
     words = filled(Block, **groups._asdict())
     if groups.reduced_inner != 1 or groups.kept_inner == 1:
-        parts = share_count(work_us, kept)
-        return launch(_ROWS[dtype], words, (Block.x, Block.y), parts=parts, note="products of rows")
+        if not are_long(groups):
+            parts = share_count(work_us, kept)
+            return launch(_ROWS[dtype], words, (Block.x, Block.y), parts=parts, note="products of rows")
+        words[Block.stretch] = STRETCH
+        units = kept * groups.reduced_outer * -(-groups.reduced_inner // STRETCH)
+        return launch(
+            _ROWS[dtype],
+            words,
+            (Block.x, Block.y, Block.workspace),
+            parts=share_count(work_us, units),
+            workspace=8 * max(1, units),
+            note="products of stretches",
+        )
     parts, words[Block.unit_columns] = columns_at_once(groups, work_us)
     words[Block.share_bytes] = share_bytes = in_lines(8 * words[Block.unit_columns])
     return launch(

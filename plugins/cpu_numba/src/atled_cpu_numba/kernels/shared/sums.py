@@ -1,8 +1,9 @@
-"""Sums of neighbouring numbers in the order that docs/accuracy.md states: the same on every processor.
+"""Sums and products of neighbouring numbers in the order that docs/accuracy.md states: the same on every processor.
 
 Terms are taken in groups of LANES. Lane k adds up the terms k of 16 groups one after the other, starting from 0, and
 each such sum is added to the lane's total. Then the lanes are halved: lane k gets lane k + h added, for h = 16, 8, 4,
 2, 1; after each halving the next h of the terms that fill no group are added to the h lanes, if that many are left.
+Products are made likewise.
 
 LLVM must not choose the order: how many lanes it would take depends on its cost model. So the vectors are written out,
 as wide as all lanes; LLVM splits them into the registers there are, which changes no sum.
@@ -69,6 +70,18 @@ def sums_of_four(dtype: str) -> Any:
         return add_up((x, x + step, x + 2 * step, x + 3 * step), (), count)
 
     return sum_up
+
+
+@functools.cache
+def plain_product(dtype: str) -> Any:
+    """numba's function product(x, count) -> the product in float64 of `count` >= 0 numbers from the address x on."""
+    multiply_all = _make_sums(dtype, "float64", 1, lambda builder, values, numbers: values, multiplies=True)
+
+    @inlined
+    def multiply(x, count):
+        return multiply_all((x,), (), count)[0]
+
+    return multiply
 
 
 @functools.cache
@@ -144,7 +157,14 @@ def dot(dtype: str, sum_dtype: str) -> Any:
 
 
 def _make_sums(
-    dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stored_at_once: int = 0, together: int | None = None
+    dtype: str,
+    sum_dtype: str,
+    sums: int,
+    terms: Terms,
+    *,
+    stored_at_once: int = 0,
+    together: int | None = None,
+    multiplies: bool = False,
 ) -> Any:
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
@@ -153,6 +173,7 @@ def _make_sums(
         so many elements at a time.
     together: of terms that are the elements themselves, how many sums of whole groups are made at a time; if not given,
         all.
+    multiplies: whether terms are multiplied instead.
     """
     kind = Real(sum_dtype).kind
 
@@ -162,7 +183,7 @@ def _make_sums(
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             bases = [builder.extract_value(values[0], i) for i in range(len(addresses))]
             scalars = [builder.extract_value(values[1], i) for i in range(len(numbers))]
-            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, stored_at_once, together)
+            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, stored_at_once, together, multiplies)
             return context.make_tuple(builder, signature.return_type, writer.write(values[2]))
 
         result = types.UniTuple(kind, sums)
@@ -195,9 +216,10 @@ class _Sums:
         numbers: list[Any],
         stored_at_once: int,
         together: int | None,
+        multiplies: bool,
     ) -> None:
         self._builder, self._w, self._count, self._terms, self._numbers = builder, Writer(builder), sums, terms, numbers
-        self._together = together
+        self._together, self._multiplies, self._neutral = together, multiplies, float(multiplies)
         self._dtype, self._read, self._summed = dtype, _IR[dtype], _IR[sum_dtype]
         self._alignment = item_bytes(dtype)
         self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
@@ -222,7 +244,7 @@ class _Sums:
             halved = self._halve(ways, width, count)
             first, fewer = self._begin(fewer, width, count)
             ways = [halved, first]
-        zeros = [ir.Constant(self._summed, 0.0)] * self._count
+        zeros = [self._zero(1)] * self._count
         return self._join([*ways, _Way(fewer, zeros, number(0))], "summed").lanes
 
     def _sets(self) -> list[tuple[list[Any], int]]:
@@ -241,7 +263,7 @@ class _Sums:
         with w.counted(more, totals) as (block, before, following):
             first = builder.mul(builder.add(block, w.number(1)), w.number(GROUPS))
             run = self._add_run(first, builder.sub(groups, first), bases, sums)
-            following += [builder.fadd(total, lane) for total, lane in zip(before, run, strict=True)]
+            following += [self._sum(total, lane) for total, lane in zip(before, run, strict=True)]
         return following
 
     def _add_run(self, first: Any, left: Any, bases: list[Any], sums: int) -> list[Any]:
@@ -297,7 +319,10 @@ class _Sums:
             values.append(value if value.type == summed else builder.fpext(value, summed))
         terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
         # A product is added in one step where the processor has one for that.
-        return [builder.fadd(lane, term, flags=("contract",)) for lane, term in zip(lanes, terms, strict=True)]
+        return [self._sum(lane, term, "contract") for lane, term in zip(lanes, terms, strict=True)]
+
+    def _sum(self, a: Any, b: Any, *flags: str) -> Any:
+        return (self._builder.fmul if self._multiplies else self._builder.fadd)(a, b, flags=flags)
 
     def _stored(self, lanes: Any, place: Any) -> Any:
         """The same of a term that is written, part by part: LLVM would rather begin with all of them."""
@@ -312,16 +337,16 @@ class _Sums:
             (term,) = self._terms(builder, [value], [self._splat(number, width) for number in self._numbers])
             builder.store(term, target, align=self._alignment)
             self._w.keep_order()
-            sums.append(builder.fadd(lane, term))
+            sums.append(self._sum(lane, term))
         return _joined(builder, sums)
 
     def _half(self, lanes: Any, width: int) -> Any:
         builder = self._builder
         if width == 1:
-            return builder.fadd(*(builder.extract_element(lanes, ir.Constant(_INT32, i)) for i in range(2)))
+            return self._sum(*(builder.extract_element(lanes, ir.Constant(_INT32, i)) for i in range(2)))
         halves = (ir.Constant(ir.VectorType(_INT32, width), list(range(i, i + width))) for i in (0, width))
         undefined = ir.Constant(lanes.type, ir.Undefined)
-        return builder.fadd(*(builder.shuffle_vector(lanes, undefined, half) for half in halves))
+        return self._sum(*(builder.shuffle_vector(lanes, undefined, half) for half in halves))
 
     def _splat(self, number: Any, width: int) -> Any:
         if width == 1:
@@ -331,7 +356,8 @@ class _Sums:
         return self._builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, width), None))
 
     def _zero(self, width: int) -> Any:
-        return ir.Constant(_kind(self._summed, width), 0.0 if width == 1 else None)
+        """What is added up begins with it: 0, or 1 of products."""
+        return ir.Constant(_kind(self._summed, width), self._neutral if width == 1 else [self._neutral] * width)
 
     def _join(self, ways: list[_Way], name: str) -> _Way:
         """A new block that all of them lead to."""
