@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.products import matmul, matmul_plan
 from atled_cpu_numba.kernels.shared.lanes import Lanes
 
@@ -219,3 +220,22 @@ def test_infinite_columns_stay_in_their_columns(run):
     assert run(matmul, "BatchMatmul", [gy, w], [y], transpose_a=False, transpose_b=True) == 0
     assert (y[..., :32] == 40).all()
     assert np.isinf(y[..., 32]).all()
+
+
+# Rows, columns, and which part of the sums two threads may take at most: half of them, and what is left of a tile.
+@pytest.mark.parametrize(
+    "m, n, most", [(64, 256, 0.51), (64, 1024, 0.52), (128, 512, 0.52), (100, 300, 0.55), (8, 1000, 0.54)]
+)
+def test_two_threads_get_even_shares_of_wide_panels(monkeypatch, m, n, most):
+    lanes = Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
+    monkeypatch.setattr(matmul_plan, "lanes_of", lambda _: lanes)
+    monkeypatch.setattr(pool, "thread_count", lambda: 2)
+    product = matmul_plan.Product(1, m, 256, n, 256, 1, n, 1, m * 256, 256 * n, m * n, n)
+    plan = next(way.plan() for way in matmul_plan.plan_ways(product) if way.pays)
+    rows, columns = matmul_plan.unit_sizes(product, plan, 4)
+    pieces = [min(rows, m - i) * min(columns, n - j) for j in range(0, n, columns) for i in range(0, m, rows)]
+    assert len(pieces) == 4
+    ends = [pieces[0], pieces[1]]
+    for piece in pieces[2:]:
+        ends[ends.index(min(ends))] += piece
+    assert max(ends) <= most * m * n

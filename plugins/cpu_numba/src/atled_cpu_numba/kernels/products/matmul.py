@@ -30,6 +30,7 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
     Plan,
     Product,
     has_short_dots,
+    is_avx2,
     plan_ways,
     unit_sizes,
 )
@@ -64,7 +65,7 @@ _MEASURED_BEYOND = 4  # times the bound up to which the rules take a way: so far
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
 # Cautious rates of one core, for the number of shares.
-_FLOPS_PER_US = 150e3
+_FLOPS_PER_US, _AVX2_FLOPS_PER_US = 150e3, 85e3
 _ELEMENTS_PER_US = 5e3
 
 
@@ -423,7 +424,8 @@ class Task(NamedTuple):
         """Cautious time on one core."""
         p = self.product
         elements = p.batch * (p.m * p.k + p.k * p.n)
-        return max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, elements / _ELEMENTS_PER_US)
+        rate = _AVX2_FLOPS_PER_US if is_avx2(self.dtype) else _FLOPS_PER_US
+        return max(2.0 * p.batch * p.m * p.k * p.n / rate, elements / _ELEMENTS_PER_US)
 
 
 def task_of(call: Call) -> Task:
