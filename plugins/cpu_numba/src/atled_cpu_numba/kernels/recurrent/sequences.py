@@ -126,16 +126,19 @@ def _build_forward(dtype: str, name: str) -> Callable[..., int]:
             t = steps - 1 - number if reverse != 0 else number
             at = t * batch + first
             maps_at = gates + element * at * width * size
-            product(
-                multiply_step, inner, before_h, size, rows, size, joined * size, packed_h,
-                maps_at, width * size, maps_at, width * size, 1, number & 1, columns,
-            )  # fmt: skip
-            if separate > 0:
-                product(
-                    multiply_step, inner, before_h, size, rows, size, separate * size, packed_new,
-                    maps_at + element * maps * size, width * size, s + element * maps * size * s_column, 0, s_column,
-                    number & 1, columns,
-                )  # fmt: skip
+            # Every second step begins with what of the weight the step before read last.
+            for turn in range(2 if separate > 0 else 1):
+                if separate > 0 and turn != number & 1:
+                    product(
+                        multiply_step, inner, before_h, size, rows, size, separate * size, packed_new,
+                        maps_at + element * maps * size, width * size, s + element * maps * size * s_column, 0,
+                        s_column, number & 1, columns,
+                    )  # fmt: skip
+                else:
+                    product(
+                        multiply_step, inner, before_h, size, rows, size, joined * size, packed_h,
+                        maps_at, width * size, maps_at, width * size, 1, number & 1, columns,
+                    )  # fmt: skip
             y_at, cells_at = y + element * at * size, cells + element * at * size
             for r in range(rows):
                 forward(

@@ -119,7 +119,9 @@ def build(dtype: str, name: str) -> Callable[..., int]:
         before_h = w[Forward.h] if number == 0 else y + element * before * batch * size
         before_c = w[Forward.c] if number == 0 else cells + element * before * batch * size
         maps_at = gates + element * t * batch * width * size
-        for number_of_map in range(maps):
+        for turn in range(maps):
+            # Of the weight, what the step before read last is still in the caches.
+            number_of_map = maps - 1 - turn if number & 1 else turn
             at, n, packed = number_of_map * size + first, joined * size, packed_h
             target = maps_at + element * at
             s, s_row, step = target, width * size, 1
