@@ -93,8 +93,8 @@ is said it is in units of the largest magnitude in the array.
 - Gradients of biases are sums in the order above, for which 0.05 u √n + u is expected: the bounds are u √n / 3 + 6 u.
 - Convolutions with 3x3 or 5x5 windows, stride 1 and enough channels are computed by Winograd's algorithms F(4,3) and
   F(2,5) (Lavin and Gray, arXiv 1509.09308), which need 4 and 2.8 times fewer multiplications and lose about a digit:
-  ten times the bound; windows of 3 along one axis by F(4,3), which needs half and loses less. A Context with
-  `deterministic=True` gets the direct sums instead.
+  ten times the bound; windows of 3 and 7 along one axis by F(4,3), which needs half and loses less, and F(4,7), which
+  needs .36 and loses as much. A Context with `deterministic=True` gets the direct sums instead.
 - Recurrent layers hand errors on from step to step: one and a half times the bound.
 - In bf16, where the processor has a matrix unit (AMX), sums of products are float32's, too, rounded once at the end,
   but numbers below 1.2e-38 (denormals) count as zeros there.

@@ -19,6 +19,12 @@ GEOMETRIES = [
     ((2, 33, 21, 5), 32, (3, 1), (2, 0), (2, 1)),
     ((1, 32, 3, 24, 4), 40, (1, 3, 1), (0, 1, 0), (1, 1, 1)),
     ((2, 32, 30), 64, (3,), (5,), (2,)),  # padded by more than taps reach
+    ((2, 33, 40), 49, (7,), (3,), (1,)),
+    ((1, 24, 183), 33, (7,), (9,), (5,)),
+    ((1, 40, 17, 17), 64, (1, 7), (0, 3), (1, 1)),  # as of Inception
+    ((2, 40, 17, 17), 33, (7, 1), (3, 0), (1, 1)),
+    ((1, 128, 700), 130, (7,), (3,), (1,)),  # lines in chunks, maps in two parts
+    ((2, 32, 30), 64, (7,), (8,), (1,)),  # padded by more than taps reach
 ]
 all_geometries = pytest.mark.parametrize(("x_shape", "maps", "kernel", "pad", "dilation"), GEOMETRIES)
 TOLERANCE = {"float32": 1e-4, "float64": 1e-12}  # of the largest element

@@ -3,7 +3,7 @@
 Here it is chosen how a call is computed: in the first of its `ways` that pays, or in the one that a search finds the
 fastest. Strided arrays go to `chwn`. Three axes and more, but for most filters of volumes, and groups that Winograd
 suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of 3 x 3 with stride 1 go to
-`winograd` or `depthwise.squares`, those of 3 along one axis to `winograd.lines`, filters of single planes and of
+`winograd` or `depthwise.squares`, those of 3 or 7 along one axis to `winograd.lines`, filters of single planes and of
 volumes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole
 vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything
 else to `direct`. Under AVX2 long sums go to `window_panels` first, but for one image whose positions fill no vectors,
@@ -285,10 +285,11 @@ def _in_tiles(task: Task) -> winograd.Problem | None:
 
 
 def _along_lines(task: Task) -> winograd_lines.Problem | None:
-    """One group with three taps along one axis as Winograd's, if it has them."""
-    if task.stride != (1, 1) or sorted(task.kernel) != [1, 3]:
+    """One group with taps along one axis as Winograd's, if it has as many as that takes."""
+    if task.stride != (1, 1) or min(task.kernel) > 1 or max(task.kernel) not in winograd_lines.TAPS:
         return None
-    axis = task.kernel.index(3)
+    taps = max(task.kernel)
+    axis = task.kernel.index(taps)
     if task.pad[1 - axis] != 0:
         return None
     # Along the height, an image is one line, in which the taps are whole rows apart.
@@ -304,6 +305,7 @@ def _along_lines(task: Task) -> winograd_lines.Problem | None:
         task.dilation[axis] * scale,
         *task.weight_strides,
         turned=not task.forward,
+        taps=taps,
         dtype=task.dtype,
     )
 

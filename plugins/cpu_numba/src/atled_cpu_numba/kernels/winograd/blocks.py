@@ -28,7 +28,7 @@ SIDE = 6  # of a tile that is read
 STEP = 4  # of the results of a tile, for kernels of 3 x 3
 
 
-class _Sums:
+class Sums:
     """Sums of vectors with constant factors."""
 
     def __init__(self, w: Writer) -> None:
@@ -48,7 +48,7 @@ class _Sums:
         return self.w.multiply_add(self.w.constant(factor), a, b)
 
 
-def _input_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+def input_line(s: Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
     """B' times a column of a tile."""
     even, odd = s.scale_add(-4, c, e), s.scale_add(-4, b, d)
     difference, twice = s.subtract(e, c), s.subtract(d, b)
@@ -62,7 +62,7 @@ def _input_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> lis
     ]
 
 
-def _weight_line(s: _Sums, a: Any, b: Any, c: Any) -> list[Any]:
+def weight_line(s: Sums, a: Any, b: Any, c: Any) -> list[Any]:
     """G times a column of the kernel."""
     outer = s.scale(-1 / 6, s.add(a, c))
     skewed = s.scale_add(1 / 24, a, s.scale(1 / 6, c))
@@ -76,7 +76,7 @@ def _weight_line(s: _Sums, a: Any, b: Any, c: Any) -> list[Any]:
     ]
 
 
-def _weight_line_5(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any) -> list[Any]:
+def _weight_line_5(s: Sums, a: Any, b: Any, c: Any, d: Any, e: Any) -> list[Any]:
     """G times a column of a kernel of 5 x 5."""
     even, odd = s.scale(-1 / 6, s.add(s.add(a, c), e)), s.scale(1 / 6, s.add(b, d))
     even_2 = s.scale_add(2 / 3, e, s.scale_add(1 / 6, c, s.scale(1 / 24, a)))
@@ -91,7 +91,7 @@ def _weight_line_5(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any) -> list[Any
     ]
 
 
-def _output_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+def output_line(s: Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
     """A' times a column of products."""
     sum_1, difference_1, sum_2, difference_2 = s.add(b, c), s.subtract(b, c), s.add(d, e), s.subtract(d, e)
     return [
@@ -102,7 +102,7 @@ def _output_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> li
     ]
 
 
-def _output_line_5(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+def _output_line_5(s: Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
     """A' times a column of products, for a kernel of 5 x 5."""
     difference_1, difference_2 = s.subtract(b, c), s.subtract(d, e)
     return [
@@ -111,18 +111,18 @@ def _output_line_5(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> 
     ]
 
 
-_WEIGHT_LINES = {3: _weight_line, 5: _weight_line_5}
-_OUTPUT_LINES = {3: _output_line, 5: _output_line_5}
+_WEIGHT_LINES = {3: weight_line, 5: _weight_line_5}
+_OUTPUT_LINES = {3: output_line, 5: _output_line_5}
 
 
-def _gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any) -> list[Any]:
+def _gradient_line(s: Sums, a: Any, b: Any, c: Any, d: Any) -> list[Any]:
     """A times a column of the results' gradient."""
     even, odd = s.add(a, c), s.add(b, d)
     even_2, odd_2 = s.scale_add(4, c, a), s.scale_add(8, d, s.add(b, b))
     return [a, s.add(even, odd), s.subtract(even, odd), s.add(even_2, odd_2), s.subtract(even_2, odd_2), d]
 
 
-def _weight_gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+def _weight_gradient_line(s: Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
     """G' times a column of products."""
     sum_1, difference_1, sum_2, difference_2 = s.add(b, c), s.subtract(c, b), s.add(d, e), s.subtract(d, e)
     outer = s.scale(-1 / 6, sum_1)
@@ -133,7 +133,7 @@ def _weight_gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: A
     ]
 
 
-def _both_ways(s: _Sums, line: Callable[..., list[Any]], square: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def _both_ways(s: Sums, line: Callable[..., list[Any]], square: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """`line` for the columns of a square of vectors, then for the rows of what that gives."""
     columns = [line(s, *(row[j] for row in square)) for j in range(len(square))]
     return [line(s, *(column[i] for column in columns)) for i in range(len(columns[0]))]
@@ -153,7 +153,7 @@ def _generate_input_tile(w, source, row, column, target, step):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     square = _load_square(w, SIDE, source, row, column)
-    for i, line in enumerate(_both_ways(_Sums(w), _input_line, square)):
+    for i, line in enumerate(_both_ways(Sums(w), input_line, square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
@@ -166,7 +166,7 @@ def _generate_input_column(w, source, row, target, target_row):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     column = [w.load(w.at(source, builder.mul(row, w.number(i)))) for i in range(SIDE)]
-    for i, value in enumerate(_input_line(_Sums(w), *column)):
+    for i, value in enumerate(input_line(Sums(w), *column)):
         w.store(value, w.at(target, builder.mul(target_row, w.number(i))))
 
 
@@ -180,7 +180,7 @@ def _generate_input_rows(w, source, row, target, step):
     for i in range(SIDE):
         start = w.at(source, builder.mul(row, w.number(i)))
         line = [w.load(w.at(start, j * w.width)) for j in range(SIDE)]
-        for j, value in enumerate(_input_line(_Sums(w), *line)):
+        for j, value in enumerate(input_line(Sums(w), *line)):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
@@ -193,7 +193,7 @@ def _generate_weight_tile(w, source, tap, target, step, kernel=3):
     source, target = w.pointer(source), w.pointer(target)
     taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(kernel * kernel)]
     square = [taps[kernel * i : kernel * (i + 1)] for i in range(kernel)]
-    for i, line in enumerate(_both_ways(_Sums(w), _WEIGHT_LINES[kernel], square)):
+    for i, line in enumerate(_both_ways(Sums(w), _WEIGHT_LINES[kernel], square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
@@ -209,35 +209,10 @@ def _generate_output_tile(w, source, step, target, row, column, bias, kernel=3):
     values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
     square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
     increment = w.load(w.pointer(bias))
-    for i, line in enumerate(_both_ways(_Sums(w), _OUTPUT_LINES[kernel], square)):
+    for i, line in enumerate(_both_ways(Sums(w), _OUTPUT_LINES[kernel], square)):
         start = w.at(target, builder.mul(row, w.number(i)))
         for j, value in enumerate(line):
             w.store(builder.fadd(value, increment), w.at(start, builder.mul(column, w.number(j))))
-
-
-def _generate_weight_column(w, source, tap, target, step):
-    """G g of a vector of maps, for three taps along one axis.
-
-    source: a vector for each tap, `tap` apart, which may be negative.  target: 6 vectors, `step` apart.
-    """
-    builder = w.builder
-    source, target = w.pointer(source), w.pointer(target)
-    taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(3)]
-    for i, value in enumerate(_weight_line(_Sums(w), *taps)):
-        w.store(value, w.at(target, builder.mul(step, w.number(i))))
-
-
-def _generate_output_column(w, source, step, target, column, bias):
-    """A' m + bias of a vector of maps, along one axis.
-
-    source: 6 vectors, `step` apart.  target: 4 vectors, `column` apart.  bias: a vector.
-    """
-    builder = w.builder
-    source, target = w.pointer(source), w.pointer(target)
-    values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE)]
-    increment = w.load(w.pointer(bias))
-    for j, value in enumerate(_output_line(_Sums(w), *values)):
-        w.store(builder.fadd(value, increment), w.at(target, builder.mul(column, w.number(j))))
 
 
 def _generate_gradient_tile(w, source, row, target, step):
@@ -248,7 +223,7 @@ def _generate_gradient_tile(w, source, row, target, step):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     square = _load_square(w, STEP, source, row, w.number(w.width))
-    for i, line in enumerate(_both_ways(_Sums(w), _gradient_line, square)):
+    for i, line in enumerate(_both_ways(Sums(w), _gradient_line, square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
@@ -262,7 +237,7 @@ def _generate_weight_gradient_tile(w, source, step, target):
     source, target = w.pointer(source), w.pointer(target)
     values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
     square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
-    for i, line in enumerate(_both_ways(_Sums(w), _weight_gradient_line, square)):
+    for i, line in enumerate(_both_ways(Sums(w), _weight_gradient_line, square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, (3 * i + j) * w.width))
 
@@ -299,10 +274,8 @@ class Tiles(NamedTuple):
     input_column: Any  # ((source, row, target, target_row))
     input_rows: Any  # ((source, row, target, step))
     weight: Any  # ((source, tap, target, step))
-    weight_column: Any  # the same of three taps
     apart_output: Any  # ((source, step, target, row, column, bias))
     output: Any  # ((source, step, target, row, bias)): of rows of vectors side by side
-    output_column: Any  # ((source, step, target, column, bias))
     gradient: Any  # ((source, row, target, step))
     weight_gradient: Any  # ((source, step, target))
     store_transposed: Any  # ((source, count, target, target_row, maps))
@@ -310,7 +283,7 @@ class Tiles(NamedTuple):
 
 @functools.cache
 def tiles_of(dtype: str, kernel: int = 3) -> Tiles:
-    """Those of "float32" or "float64", for kernels of 3 x 3 or 5 x 5; columns and gradients are of 3 alone."""
+    """Those of "float32" or "float64", for kernels of 3 x 3 or 5 x 5; gradients are of 3 alone."""
 
     def intrinsic(name: str, count: int, generate: Callable[..., None]) -> Any:
         return vector_intrinsic(name, count, generate, "See the function that writes it.", dtype)
@@ -333,10 +306,8 @@ def tiles_of(dtype: str, kernel: int = 3) -> Tiles:
         intrinsic("input_column", 4, _generate_input_column),
         intrinsic("input_rows", 4, _generate_input_rows),
         intrinsic("weight_tile", 4, weight_tile),
-        intrinsic("weight_column", 4, _generate_weight_column),
         intrinsic("apart_output_tile", 6, apart_output_tile),
         intrinsic("output_tile", 5, output_tile),
-        intrinsic("output_column", 5, _generate_output_column),
         intrinsic("gradient_tile", 4, _generate_gradient_tile),
         intrinsic("weight_gradient_tile", 3, _generate_weight_gradient_tile),
         intrinsic("store_transposed", 5, _generate_store_transposed),

@@ -1,12 +1,13 @@
-"""Convolution with three taps along one axis and stride 1 by Winograd's F(4, 3): half of the multiplications.
+"""Convolution with 3 or 7 taps along one axis and stride 1 by Winograd's F(4, 3) and F(4, 7).
 
-The other axis, if there is one, is only passed through. Tiles of 6 elements, the kernels, and 6 products for 4 results
-are transformed with channels and maps in the lanes, as `forward` does along two axes; in between stand 6 matrix
-products of (tiles, channels) by (channels, maps). Dilation is only the distance of a tile's elements: elements of all
-residues stand in one line, and so do their tiles.
+For 4 results these take 6 multiplications instead of 12, and 10 instead of 28. The other axis, if there is one, is only
+passed through. Tiles of as many elements as products, the kernels, and the products are transformed with channels and
+maps in the lanes, as `forward` does along two axes; in between stand matrix products of (tiles, channels) by (channels,
+maps), one for each. Dilation is only the distance of a tile's elements: elements of all residues stand in one line, and
+so do their tiles.
 
-Results are less accurate than direct sums, but more than those of `forward`: one transformation stands where two do
-there. What is said there of outliers and of Contexts holds here, too.
+Results are less accurate than direct sums, but of 3 taps more than those of `forward`, of 7 as much: one transformation
+stands where two do there. What is said there of outliers and of Contexts holds here, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd import forward
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES
 from atled_cpu_numba.kernels.winograd.transformed_weights import (
+    PRODUCTS,
     TRANSFORM_WEIGHTS,
     Transform,
     taps_bytes,
@@ -34,7 +36,8 @@ from atled_cpu_numba.kernels.winograd.transformed_weights import (
     weights_transformed,
 )
 
-_TAPS, _RESULTS, _POINTS = 3, 4, 6  # of a kernel, and of a tile
+TAPS = 3, 7  # of a kernel
+_RESULTS = 4  # of a tile
 
 # Below, transforming takes longer than it saves.
 _LEAST_CHANNELS = 12
@@ -89,7 +92,7 @@ class Block:
 
 
 class Problem(NamedTuple):
-    """A convolution with three taps along lines and stride 1, or the gradient of one, which is another one.
+    """A convolution with some TAPS along lines and stride 1, or the gradient of one, which is another one.
 
     rows: lines of an image.  source, result: length of a line.  weight_map, weight_channel: strides of the weight, in
     elements.  turned: whether the kernel is to be turned around.
@@ -106,12 +109,18 @@ class Problem(NamedTuple):
     weight_map: int
     weight_channel: int
     turned: bool
+    taps: int
     dtype: str = "float32"
 
     @property
     def tiles(self) -> int:
         """Tiles of a line."""
         return _tiles(self.result, self.dilation)
+
+    @property
+    def products(self) -> int:
+        """Of a tile, and its elements."""
+        return PRODUCTS[self.taps]
 
 
 def _tiles(results: int, dilation: int) -> int:
@@ -134,22 +143,24 @@ def suits(problem: Problem) -> bool:
         and forward.fills_lanes(problem.maps, problem.dtype)
         and problem.channels * problem.maps >= _LEAST_PAIRS
         and problem.images * problem.rows * problem.tiles >= _LEAST_TILES
-        and _POINTS * problem.tiles <= _MOST_PRODUCTS * _TAPS * problem.result
+        and problem.products * problem.tiles <= _MOST_PRODUCTS * problem.taps * problem.result
     )
 
 
-def _build(dtype: str) -> Callable[..., int]:
+def _build(dtype: str, taps: int) -> Callable[..., int]:
+    """The kernel for so many taps."""
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import make_transpose_block
     from atled_cpu_numba.kernels.winograd.blocks import tiles_of
+    from atled_cpu_numba.kernels.winograd.columns import columns_of
     from atled_cpu_numba.kernels.winograd.products import make_products
 
     element, floats = SIZES[dtype], Real(dtype).pointer
-    made, lanes = tiles_of(dtype), lanes_of(dtype)
-    input_column, output_column, store_transposed = made.input_column, made.output_column, made.store_transposed
+    columns, lanes, products = columns_of(dtype, taps), lanes_of(dtype), PRODUCTS[taps]
+    input_column, output_column, store_transposed = columns.input, columns.output, tiles_of(dtype).store_transposed
     vector, tile_columns = lanes.vector, lanes.columns
-    multiply = make_products(_POINTS, dtype)
+    multiply = make_products(products, dtype)
     transpose_block = make_transpose_block(dtype)
 
     @piece
@@ -224,7 +235,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     image = line // rows
                     plane = (image * channels + channel) * rows + line - image * rows
                     x = w[Block.x] + element * plane * w[Block.width]
-                    length = (4 * turns + 2) * dilation
+                    length = (4 * turns + taps - 1) * dilation
                     collect(w, x, min(vector, channels - channel), start - w[Block.pad], length, seen)
                     for turn in range(turns):
                         at = seen + element * vector * 4 * dilation * turn
@@ -236,7 +247,7 @@ def _build(dtype: str) -> Callable[..., int]:
             for chunk in range((panels * tile_columns + m_row - 1) // m_row):
                 k0 = chunk * m_row
                 taken = min(m_row, maps - k0)
-                weights = u + element * 6 * u_step * (k0 // tile_columns)
+                weights = u + element * products * u_step * (k0 // tile_columns)
                 multiply(channels, tiles, taken, v, v_panel, v_step, weights, u_step, m, m_row, m_step)
                 for k in range(0, taken, vector):
                     at, bias_at = m + element * k, inner + w[Block.bias_start] + element * (k0 + k)
@@ -256,22 +267,26 @@ def _build(dtype: str) -> Callable[..., int]:
     return winograd_lines
 
 
-WINOGRAD_LINES = kernels_by_dtype("winograd_lines", _build)
+WINOGRAD_LINES = {
+    3: kernels_by_dtype("winograd_lines", _build, 3),
+    7: kernels_by_dtype("winograd_lines_7", _build, 7),
+}
+"""By the taps of a kernel, then by dtype."""
 
 
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
-    dtype = problem.dtype
+    dtype, taps, products = problem.dtype, problem.taps, problem.products
     lanes, lines = lanes_of(dtype), problem.images * problem.rows
     width = -(-problem.maps // lanes.columns) * lanes.columns
     depth = -(-problem.channels // lanes.vector) * lanes.vector
     maps_at_once = min(width, _MAPS_AT_ONCE)
-    work_us = 2.0 * _POINTS * lines * problem.tiles * depth * width / _FLOPS_PER_US
+    work_us = 2.0 * products * lines * problem.tiles * depth * width / _FLOPS_PER_US
     turn = _RESULTS * problem.dilation
     turns = -(-problem.result // turn)
     # Each share transforms all weights.
     wanted = max(1, min(share_count(work_us, lines * turns), lines * problem.tiles // 24))
-    tiles = max(1, _BLOCK_BYTES // (_POINTS * SIZES[dtype] * (depth + maps_at_once)))
+    tiles = max(1, _BLOCK_BYTES // (products * SIZES[dtype] * (depth + maps_at_once)))
     chunks = max(1, min(turns, max(-(-problem.tiles // tiles), -(-wanted // lines))))
     span = -(-turns // chunks) * turn
     chunks = -(-problem.result // span)
@@ -281,11 +296,11 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     tiles_at_once = -(-lines_at_once * _tiles(min(span, problem.result), problem.dilation) // lanes.rows) * lanes.rows
     sizes = {
         "bias_start": width,
-        "weights_start": transformed_bytes(problem.channels, problem.maps, dtype, _TAPS) // SIZES[dtype],
-        "taps_start": taps_bytes(dtype, _TAPS) // SIZES[dtype],
-        "tiles_start": _POINTS * (tiles_at_once * depth + lanes.vector),
-        "products_start": _POINTS * (tiles_at_once * maps_at_once + lanes.vector),
-        "seen_start": lanes.vector * (span + 2 * problem.dilation + 2 * lanes.vector),
+        "weights_start": transformed_bytes(problem.channels, problem.maps, dtype, taps) // SIZES[dtype],
+        "taps_start": taps_bytes(dtype, taps) // SIZES[dtype],
+        "tiles_start": products * (tiles_at_once * depth + lanes.vector),
+        "products_start": products * (tiles_at_once * maps_at_once + lanes.vector),
+        "seen_start": lanes.vector * (span + (taps - 1) * problem.dilation + 2 * lanes.vector),
         "results_start": lanes.vector * (span + lanes.vector),
     }
     starts = piece_starts(BLOCK_BYTES, {name: SIZES[dtype] * size for name, size in sizes.items()})
@@ -307,10 +322,10 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         maps_at_once=maps_at_once,
         weight_map=problem.weight_map,
         weight_channel=problem.weight_channel,
-        first_tap=_TAPS - 1 if problem.turned else 0,
+        first_tap=taps - 1 if problem.turned else 0,
         tap_step=-1 if problem.turned else 1,
         weight_size=weight_size,
-        transform=TRANSFORM_WEIGHTS[_TAPS][dtype].address(),
+        transform=TRANSFORM_WEIGHTS[taps][dtype].address(),
         **starts,
     )
     strides = problem.weight_map, problem.weight_channel
@@ -321,16 +336,16 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         strides,
         weight_size,
         dtype,
-        taps=_TAPS,
+        taps=taps,
         turned=problem.turned,
     )
     return launch(
-        WINOGRAD_LINES[dtype],
+        WINOGRAD_LINES[taps][dtype],
         words,
         (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace),
         parts=parts,
         workspace=starts["share_bytes"] * parts,
         after={0: Block.after},
         packs=(transformed,),
-        note=f"winograd 4 along one axis, {tiles_at_once} tiles at once",
+        note=f"winograd 4 of {taps} taps along one axis, {tiles_at_once} tiles at once",
     )

@@ -6,6 +6,7 @@ is given the result (`weights_transformed`), which the engine keeps while the we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from atled.plugin import Native, Pack
@@ -14,8 +15,8 @@ from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, native_of, s
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _WEIGHTS_PER_US = 100.0  # pairs of a channel and a map; a cautious rate of one core
-PRODUCTS = {9: 36, 25: 36, 3: 6}
-"""By the taps of a kernel, of 3 x 3, 5 x 5 or 3 alone: the products of tiles, and so the matrices of weights."""
+PRODUCTS = {9: 36, 25: 36, 3: 6, 7: 10}
+"""The products of tiles, and so the matrices of weights, by the taps of a kernel: 3 x 3, 5 x 5, or 3 or 7 in line."""
 
 
 @layout
@@ -52,12 +53,14 @@ def _build(dtype: str, count: int) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.vectors import make_transpose_block
-    from atled_cpu_numba.kernels.winograd.blocks import tiles_of
+    from atled_cpu_numba.kernels.winograd.blocks import SIDE, tiles_of
+    from atled_cpu_numba.kernels.winograd.columns import columns_of
 
     element = SIZES[dtype]
     transpose_block = make_transpose_block(dtype)
-    made, products = tiles_of(dtype, 5 if count == 25 else 3), PRODUCTS[count]
-    weight_tile = made.weight_column if count == 3 else made.weight
+    products = PRODUCTS[count]
+    is_square = products == SIDE * SIDE
+    weight_tile = tiles_of(dtype, math.isqrt(count)).weight if is_square else columns_of(dtype, count).weight
     lanes = lanes_of(dtype)
     vector, tile_columns = lanes.vector, lanes.columns
     taps_at_once, share_bytes = min(count, vector), taps_bytes(dtype, count)
@@ -99,6 +102,7 @@ TRANSFORM_WEIGHTS = {
     9: kernels_by_dtype("transform_weights", _build, 9),
     25: kernels_by_dtype("transform_weights_5x5", _build, 25),
     3: kernels_by_dtype("transform_weights_3", _build, 3),
+    7: kernels_by_dtype("transform_weights_7", _build, 7),
 }
 """By the taps of a kernel, then by dtype."""
 
