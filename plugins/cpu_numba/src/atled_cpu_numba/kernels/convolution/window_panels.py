@@ -253,8 +253,9 @@ def _build(dtype: str) -> Callable[..., int]:
     def fill_ranges(w, spans_at, spans, columns, p0, length, ranges):
         """Per tile of windows from p0 on: the first of the terms that some of them see, and the one behind the last.
 
-        With several images at once there is one span, of all terms.
+        Returns the same for all these windows. With several images at once there is one span, of all terms.
         """
+        lowest, highest = 0, 0
         for tile in range((length + tile_columns - 1) // tile_columns):
             begin = p0 + tile * tile_columns
             top, bottom = begin // columns, (min(begin + tile_columns, p0 + length) - 1) // columns
@@ -265,6 +266,10 @@ def _build(dtype: str) -> Callable[..., int]:
                     first = w[at + SpanWords.first] if after == 0 else first
                     after = w[at + SpanWords.after]
             ranges[2 * tile], ranges[2 * tile + 1] = first, after
+            if after > first:
+                lowest = min(lowest, first) if highest > 0 else first
+                highest = max(highest, after)
+        return lowest, highest
 
     @piece
     def multiply(terms, first_term, k, first_map, last_map, length, weights, windows_at, pitch, ranges, sums_at):
@@ -410,14 +415,20 @@ def _build(dtype: str) -> Callable[..., int]:
                             sums[i] = 0.0
                         rounds_after += _ROUNDS_WORDS
                         spans_at = rounds_after + _ROUND_WORDS * rounds
-                        fill_ranges(w, spans_at, spans, columns, p0, length, ranges)
+                        lowest, highest = fill_ranges(w, spans_at, spans, columns, p0, length, ranges)
                         for _ in range(rounds):
                             terms, first = w[rounds_after + RoundWords.terms], w[rounds_after + RoundWords.first]
                             terms_at, table_at = offsets_at + 8 * first, inner + w[Block.vectors_start]
                             a = packed_at + element * w[rounds_after + RoundWords.weights]
-                            collect_vectors((terms, planes_at, terms_at, vectors, table_at, windows_at, pitch))
-                            multiply(terms, first, k, first_map, last_map, length, a, windows_at, pitch, ranges, to)
                             rounds_after += _ROUND_WORDS
+                            skipped = max(0, lowest - first)
+                            seen = min(terms, highest - first) - skipped
+                            if seen <= 0:
+                                continue
+                            # What no window sees stays as it is, and is not multiplied.
+                            seen_at, to_at = terms_at + 8 * skipped, windows_at + element * skipped * pitch
+                            collect_vectors((seen, planes_at, seen_at, vectors, table_at, to_at, pitch))
+                            multiply(terms, first, k, first_map, last_map, length, a, windows_at, pitch, ranges, to)
                         rounds_after += _SPAN_WORDS * spans
                         following += RESULT_WORDS + TAP_WORDS * w[following + ResultWords.taps]
                     other_at = sums_at + sums_bytes if beside == 2 else 0
