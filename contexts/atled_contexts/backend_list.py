@@ -91,6 +91,14 @@ def check_type_config(backend: str, type_config: str, offered: tuple[str, ...] |
             asked,
             wrong,
             f"type configs of {backend!r}: {listing(known)}",
-            did_you_mean(type_config, known, f"use one of these, as in {backend + ':' + known[0]!r}"),
+            _remedy(backend, type_config, known),
         )
     )
+
+
+def _remedy(backend: str, type_config: str, known: tuple[str, ...]) -> str:
+    """What to write instead: the type config of the dtype that was named, else the one with the nearest name."""
+    of_dtype = [name for name in known if name in STANDARD and STANDARD[name].dtype == type_config]
+    if of_dtype:
+        return f"type configs are no dtypes: write {backend + ':' + of_dtype[0]!r} for arrays of {type_config}"
+    return did_you_mean(type_config, known, f"use one of these, as in {backend + ':' + known[0]!r}")

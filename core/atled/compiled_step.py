@@ -12,6 +12,7 @@ from atled.arrays.failures import EXPECTING
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
+from atled.graph.record.traversal import functions_before
 from atled.graph.update.training_step import Moved, Rule, Training
 from atled.solvers import Solver, Tracked, take_back
 from atled.variable import Variable
@@ -59,7 +60,7 @@ def compile_step(
 
     Raises:
         TypeError: an argument is of another type.
-        ValueError: the loss is a leaf, an input is none, or the solver has no parameters.
+        ValueError: the loss is a leaf; an input is none, or not read by it; the solver has no parameters.
     """
     return CompiledStep(loss, solver, inputs, weight_decay, scale_grad)
 
@@ -175,7 +176,7 @@ class CompiledStep:
         return f"<step of {self.solver!r}, weight_decay={self.weight_decay}, scale_grad={self.scale_grad}>"
 
 
-def _check(loss: object, solver: object, inputs: Sequence[object]) -> None:
+def _check(loss: object, solver: object, inputs: Sequence[Variable]) -> None:
     asked = "compile_step"
     if not isinstance(loss, Variable):
         raise TypeError(
@@ -197,6 +198,19 @@ def _check(loss: object, solver: object, inputs: Sequence[object]) -> None:
         if variable.parent is not None:
             raise ValueError(
                 four_parts(asked, f"inputs[{position}] is a result, not a leaf", "", "give Variables that were created")
+            )
+    # By their arrays: the graph may read a leaf unlinked. A leaf of another graph would be filled, and training go on
+    # with the values that this one was recorded with.
+    read = {value.data.cell for call in functions_before(loss.value) for value in call.inputs if value is not None}
+    for position, variable in enumerate(inputs):
+        if variable.value.data.cell not in read:
+            raise ValueError(
+                four_parts(
+                    asked,
+                    f"inputs[{position}] is not read by the loss",
+                    f"its shape is {variable.shape}",
+                    "give the Variables that the loss was computed from; assign others to their `d`",
+                )
             )
 
 

@@ -190,6 +190,8 @@ def test_a_backend_that_is_absent_stays_beside_a_usable_one(host):
         ("fast, reference", ["holds several backends", "write a list: ['fast', 'reference']"]),
         (list("fast:float"), ["the characters of 'fast:float'", "write 'fast:float' or ['fast:float']"]),
         ("fast:flaot", ["type config 'flaot' of 'fast:flaot' is unknown", "float, double", "did you mean 'float'?"]),
+        ("fast:float64", ["type config 'float64' of 'fast:float64' is unknown", "'fast:double' for arrays of float64"]),
+        ("fast:float16", ["type configs of 'fast': float, double", "did you mean 'float'?"]),
         ("fast:half", ["'fast' does not offer type config 'half'", "type configs of 'fast': float, double"]),
         ("fast:bf16", ["'fast' does not offer type config 'bf16'"]),
         (["cuda:flaot", "fast"], ["type config 'flaot' of 'cuda:flaot' is unknown", "did you mean 'float'?"]),

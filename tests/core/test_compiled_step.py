@@ -509,3 +509,21 @@ def test_a_step_whose_loss_depends_on_no_parameter_is_refused() -> None:
     before = w.d.copy()
     step()
     np.testing.assert_array_equal(w.d, before)
+
+
+def test_an_input_that_the_loss_does_not_read_is_refused() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Sgd()
+    solver.set_parameters(nn.get_parameters())
+    with pytest.raises(ValueError, match=r"inputs\[1\] is not read by the loss\nConsidered: its shape is \(5, 1\)"):
+        nn.compile_step(loss, solver, [x, nn.Variable((5, 1)), t])
+
+
+def test_an_input_may_be_read_through_its_array() -> None:
+    x = nn.Variable((2, 3))
+    loss = F.mean(PF.affine(x.unlinked(), 2, name="a") ** 2)
+    solver = S.Sgd()
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x])
+    assert step(np.ones((2, 3))).d > 0
+    assert step(np.zeros((2, 3))).d < 1e-6

@@ -688,6 +688,11 @@ def test_what_is_no_basic_index_is_refused(key):
         leaf(np.ones((4, 5)))[key]
 
 
+def test_an_array_as_index_is_named_by_dtype_and_shape():
+    with pytest.raises(TypeError, match=r"index \(0, bool\[5\]\) of shape \(4, 5\): ndarray is not a basic index"):
+        leaf(np.ones((4, 5)))[0, np.ones(5, bool)]
+
+
 def test_true_is_no_index_behind_an_equal_one_that_is():
     a = nn.NdArray.from_numpy_array(np.arange(6).reshape(2, 3))
     assert_array_equal(a[1].data, [3, 4, 5])

@@ -229,7 +229,7 @@ def _cuts(shape: tuple[int, ...], key: Any) -> _Cuts:
         else:
             raise TypeError(
                 four_parts(
-                    f"index {key!r} of shape {shape}",
+                    f"index {_in_words(key)} of shape {shape}",
                     f"{type(item).__name__} is not a basic index",
                     "",
                     "use integers, slices, `...` and np.newaxis",
@@ -237,6 +237,13 @@ def _cuts(shape: tuple[int, ...], key: Any) -> _Cuts:
             )
     starts, stops, steps = (tuple([cut[part] for cut in cuts]) for part in range(3))
     return starts, stops, steps, tuple(result)
+
+
+def _in_words(key: Any) -> str:
+    """An index for a message; of arrays only dtype and shape, for they may be large."""
+    if isinstance(key, tuple):
+        return f"({', '.join(map(_in_words, key))})"
+    return f"{key.dtype}{list(key.shape)}" if isinstance(key, np.ndarray) else repr(key)
 
 
 def _keys(key: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], int]:
