@@ -30,11 +30,26 @@ def attributes_for(call: OneCall, shapes: Sequence[Shape | None]) -> Mapping[str
 
 
 def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
-    """The one axis that changed is within one axis of the result, maybe together with others."""
+    """Each axis that changed is within one axis of the result, maybe together with others.
+
+    Of axes behind the first one that it joins, one may change: (N, 32, 32, 3) would pass for (N, 3, 32, 32) where
+    (N, 3072) is made of it.
+    """
     shape = attributes["shape"]
-    if len(axes) != 1:
-        raise _unknown(f"reshape from {before} to {shape}", f"axes {list(axes)} of what it reads have other sizes")
-    (axis,) = axes
+    if 0 in before:
+        raise _unknown(f"reshape from {before} to {shape}", "without elements it does not say which axis becomes which")
+    resized = list(shape)
+    positions = {axis: _position(shape, before, axis) for axis in axes}
+    for axis, position in positions.items():
+        joined = [other for other in axes if positions[other] == position]
+        if len(joined) > 1 and joined[0] != 0:
+            raise _unknown(f"reshape from {before} to {shape}", f"axes {joined}, which it joins, have other sizes")
+        resized[position] = resized[position] // before[axis] * after[axis]
+    return {"shape": tuple(resized)}
+
+
+def _position(shape: Shape, before: Shape, axis: int) -> int:
+    """Which axis of the result of a reshape holds an axis of its input."""
     size, inner = before[axis], math.prod(before[axis + 1 :])
     # Elements lie one after the other: an axis of the result holds the changed one if the elements of one of its
     # entries divide those within an entry of that, and its size is a multiple.
@@ -51,9 +66,7 @@ def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: 
             f"reshape from {before} to {shape}",
             f"which axis of the result is axis {axis} of what it reads, of size {size}, is not known",
         )
-    (position,) = found
-    resized = shape[position] // size * after[axis]
-    return {"shape": (*shape[:position], resized, *shape[position + 1 :])}
+    return found[0]
 
 
 def _broadcast(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:

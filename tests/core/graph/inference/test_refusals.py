@@ -38,7 +38,7 @@ def test_another_shape_is_refused_by_name_with_what_fits():
         nn.inference(y, x)(np.zeros((2, 5), np.float32))
 
 
-@pytest.mark.parametrize("record", [lambda x: F.reshape(x, (2, 4)), lambda x: PF.affine(x, 3)])
+@pytest.mark.parametrize("record", [lambda x: F.reshape(x, (4, 2)), lambda x: PF.affine(x, 3)])
 def test_a_refused_shape_is_told_in_one_message(record):
     x = nn.Variable((2, 4))
     y = record(x)

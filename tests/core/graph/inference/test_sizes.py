@@ -43,6 +43,39 @@ def test_a_reshape_may_split_what_is_beside_the_batch():
     np.testing.assert_array_equal(found, values(4, 2, 3))
 
 
+@pytest.mark.parametrize("shape", [(2, 5, 8), (3, 7, 8), (1, 1, 8), (5, 2, 8), (0, 4, 8)])
+def test_a_reshape_keeps_batch_and_length_where_they_are(shape):
+    def heads(x):
+        return F.transpose(F.reshape(x, (*x.shape[:2], 2, 4)), (0, 2, 1, 3))
+
+    expected = values(*shape).reshape(*shape[:2], 2, 4).transpose(0, 2, 1, 3)
+    np.testing.assert_array_equal(inferred(heads, (2, 5, 8), values(*shape)), expected)
+    # Back, and with the heads counted as samples.
+    joined = inferred(lambda x: F.reshape(F.transpose(heads(x), (0, 2, 1, 3)), x.shape) * 1, (2, 5, 8), values(*shape))
+    np.testing.assert_array_equal(joined, values(*shape))
+    counted = inferred(lambda x: F.reshape(heads(x), (2 * 2, 5, 4)) * 1, (2, 5, 8), values(*shape))
+    np.testing.assert_array_equal(counted, expected.reshape(2 * shape[0], shape[1], 4))
+
+
+@pytest.mark.parametrize("shape", [(3, 7, 8), (1, 1, 8)])
+def test_a_reshape_may_join_axes_that_both_change(shape):
+    found = inferred(lambda x: F.reshape(x, (10, 8)) * 1, (2, 5, 8), values(*shape))
+    np.testing.assert_array_equal(found, values(shape[0] * shape[1], 8))
+    found = inferred(lambda x: F.reshape(x, (40, 3)) * 1, (2, 4, 5, 3), values(shape[0], 4, shape[1], 3))
+    np.testing.assert_array_equal(found, values(shape[0] * shape[1] * 4, 3))
+
+
+def test_a_reshape_that_joins_changed_axes_behind_the_batch_is_refused():
+    with pytest.raises(ValueError, match=r"axes \[1, 3\], which it joins, have other sizes"):
+        inferred(lambda x: F.reshape(x, (2, 48)) * 1, (2, 3, 4, 4), values(5, 4, 4, 3))
+
+
+@pytest.mark.parametrize("recorded", [(0, 3, 4), (2, 0, 4)])
+def test_a_reshape_that_was_recorded_without_elements_is_refused(recorded):
+    with pytest.raises(ValueError, match=r"without elements it does not say which axis becomes which"):
+        inferred(lambda x: F.reshape(x, (recorded[0] * recorded[1], 4)) * 1, recorded, values(2, 3, 4))
+
+
 def test_a_reshape_that_splits_the_batch_is_refused():
     with pytest.raises(
         ValueError, match=r"which axis of the result is axis 0 (?s:.*)record the graph with other sizes"
