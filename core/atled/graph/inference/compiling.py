@@ -16,6 +16,7 @@ from atled.graph.inference.by_samples import by_samples, loops_of
 from atled.graph.inference.fixed_graph import FixedGraph, Folds, Leaves, added, fixed_values_of
 from atled.graph.inference.folded_on_host import FoldedOnHost, Looks, fits
 from atled.graph.inference.folding import PRODUCTS, read_attributes
+from atled.graph.inference.joined_axes import JoinedAxes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.named_tuple import NamedTuple
@@ -226,6 +227,8 @@ class _Building:
         self._are_fixed = fixed_values_of(recorded)
         self._first = 1 + max([len(inputs) - 1, *(number for number, _ in parameters)])
         self._values: dict[Operand, IRValue | None] = {None: None}
+        self._joined = JoinedAxes()
+        self._are_other_shapes = [desc.shape for desc in inputs] != recorded.input_shapes
         for leaf, (number, desc) in enumerate([*enumerate(inputs), *parameters]):
             self._values[leaf] = self.graph.external(number, desc)
 
@@ -235,6 +238,8 @@ class _Building:
             if (number, 0) not in self._are_fixed:
                 made = self._made(number, call)
                 self._values.update(((number, position), value) for position, value in enumerate(made))
+                if self._are_other_shapes:
+                    self._joined.note(call, [self._values.get(each) for each in call.operands], made)
         return [self._present(output) for output in self._recorded.outputs]
 
     def _present(self, operand: Operand) -> IRValue:
@@ -303,7 +308,8 @@ class _Building:
                 shifted = self._shifted(number, product, shift)
                 if shifted is not None:
                     return [shifted]
-        return added(self.graph, call, [self._value(each) for each in call.operands])
+        values = [self._value(each) for each in call.operands]
+        return added(self.graph, call, values, self._joined.attributes_for(call, values))
 
     def _normalized(self, number: int, call: OneCall) -> IRValue | None:
         """Normalization by running statistics as a scale and a shift; None where it has to stay."""

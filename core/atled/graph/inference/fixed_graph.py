@@ -124,15 +124,21 @@ def fixed_values_of(recorded: Recorded) -> frozenset[Operand]:
     found.update(leaf for leaf in leaves if leaf >= len(recorded.inputs))
     for number, call in enumerate(recorded.calls):
         if found.issuperset(call.operands):
-            found.update((number, position) for position in range(call.output_count))
+            found.update((number, position) for position in range(len(call.output_shapes)))
     return frozenset(found)
 
 
-def added(graph: Graph, call: OneCall, inputs: Sequence[IRValue | None]) -> Sequence[IRValue]:
-    """What a call makes of inputs of any shapes, added to a graph."""
+def added(
+    graph: Graph, call: OneCall, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any] | None = None
+) -> Sequence[IRValue]:
+    """What a call makes of inputs of any shapes, added to a graph.
+
+    attributes: for these shapes; None: those that the call says by itself.
+    """
     graph.context = call.context
-    shapes = [None if value is None else value.shape for value in inputs]
-    attributes: dict[str, Any] = dict(attributes_for(call, shapes))
+    if attributes is None:
+        attributes = attributes_for(call, [None if value is None else value.shape for value in inputs])
+    attributes = dict(attributes)
     for name in call.spec.float_names:
         attributes[name] = graph.constant(attributes[name])
     return graph.add(call.spec, inputs, attributes, call.context).outputs

@@ -30,10 +30,10 @@ _KEEPS = ("batch_stat", "update_running_mean")
 class OneCall:
     """A call as it was recorded; what the user does to the graph afterwards changes nothing.
 
-    shapes: of the inputs, for which the attributes hold.  output_count: of outputs, auxiliary ones included.
+    shapes: of the inputs, for which the attributes hold.  output_shapes: of the outputs, auxiliary ones included.
     """
 
-    __slots__ = ("attributes", "context", "operands", "output_count", "shapes", "spec")
+    __slots__ = ("attributes", "context", "operands", "output_shapes", "shapes", "spec")
 
     def __init__(self, call: RecordedCall, operands: Sequence[Operand]) -> None:
         self.spec = call.spec
@@ -41,7 +41,7 @@ class OneCall:
         self.attributes: Mapping[str, Any] = dict(call.attributes)
         self.shapes = call.shapes
         self.operands = tuple(operands)
-        self.output_count = len(call.output_descs)
+        self.output_shapes = tuple(desc.shape for desc in call.output_descs)
 
 
 class Recorded:

@@ -37,13 +37,13 @@ def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: 
     """
     shape = attributes["shape"]
     if 0 in before:
-        raise _unknown(f"reshape from {before} to {shape}", "without elements it does not say which axis becomes which")
+        raise unknown(f"reshape from {before} to {shape}", "without elements it does not say which axis becomes which")
     resized = list(shape)
     positions = {axis: _position(shape, before, axis) for axis in axes}
     for axis, position in positions.items():
         joined = [other for other in axes if positions[other] == position]
         if len(joined) > 1 and joined[0] != 0:
-            raise _unknown(f"reshape from {before} to {shape}", f"axes {joined}, which it joins, have other sizes")
+            raise unknown(f"reshape from {before} to {shape}", f"axes {joined}, which it joins, have other sizes")
         resized[position] = resized[position] // before[axis] * after[axis]
     return {"shape": tuple(resized)}
 
@@ -58,11 +58,12 @@ def _position(shape: Shape, before: Shape, axis: int) -> int:
         own = math.prod(shape[position + 1 :])
         if own and inner % own == 0 and entry * own % (size * inner) == 0:
             found.append(position)
-    # With a size of 1 that is so for axes around it: the one that holds nothing else is meant.
+    # With a size of 1 that is so for axes around it: the one that holds nothing else is meant. Where both sides hold
+    # more, as in (4, 1, 2) to (4, 2), it may have been joined with either.
     alone = [position for position in found if math.prod(shape[position + 1 :]) == inner and shape[position] == size]
-    found = alone or found[:1]
+    found = alone or found
     if len(found) != 1:
-        raise _unknown(
+        raise unknown(
             f"reshape from {before} to {shape}",
             f"which axis of the result is axis {axis} of what it reads, of size {size}, is not known",
         )
@@ -81,7 +82,7 @@ def _sliced(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Se
     start, stop = list(attributes["start"]), list(attributes["stop"])
     for axis in axes:
         if (start[axis], stop[axis], attributes["step"][axis]) != (0, before[axis], 1):
-            raise _unknown(
+            raise unknown(
                 f"slice of axis {axis} from {start[axis]} to {stop[axis]}",
                 f"the axis had size {before[axis]} and has {after[axis]}: whether the bounds count from its end is not "
                 "known",
@@ -90,7 +91,8 @@ def _sliced(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Se
     return {"stop": tuple(stop)}
 
 
-def _unknown(asked: str, wrong: str) -> ValueError:
+def unknown(asked: str, wrong: str) -> ValueError:
+    """The error for sizes that do not follow from the recorded ones."""
     return ValueError(
         four_parts(asked, wrong, "", "record the graph with other sizes, best with a batch of 2 or more, or with these")
     )

@@ -70,6 +70,11 @@ def test_a_reshape_that_joins_changed_axes_behind_the_batch_is_refused():
         inferred(lambda x: F.reshape(x, (2, 48)) * 1, (2, 3, 4, 4), values(5, 4, 4, 3))
 
 
+def test_an_axis_of_one_between_others_is_joined_with_either():
+    with pytest.raises(ValueError, match=r"which axis of the result is axis 1 of what it reads, of size 1"):
+        inferred(lambda x: F.reshape(x, (4, 2)) * 1, (4, 1, 2), values(4, 3, 2))
+
+
 @pytest.mark.parametrize("recorded", [(0, 3, 4), (2, 0, 4)])
 def test_a_reshape_that_was_recorded_without_elements_is_refused(recorded):
     with pytest.raises(ValueError, match=r"without elements it does not say which axis becomes which"):
