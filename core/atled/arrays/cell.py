@@ -367,6 +367,17 @@ class ArrayCell:
         self.last_write = last_write
         return storage
 
+    def first_target(self, dtype: np.dtype) -> HostStorage:
+        """As `target` in host memory, of data without a storage so far, which other plans are to store from now on."""
+        storage = HostStorage(self.size * dtype.itemsize)
+        self.use = _WRITTEN
+        self.is_data = True
+        self.dtype = dtype
+        self.storage = storage
+        self.code = _code(HOST, dtype)
+        self.pending = None
+        return storage
+
     def adopt(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Take a storage with its values as the head."""
         if WATCHES:

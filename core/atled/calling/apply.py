@@ -18,6 +18,7 @@ from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
 from atled_contexts import Context
+from atled_contexts.surroundings import here
 
 
 def apply(
@@ -38,13 +39,36 @@ def apply(
     """
     spec = SPECS[op] if isinstance(op, str) else op
     try:
-        return _applied(spec, inputs, attributes, outputs, key)
+        recorded = _recorded_again(spec, inputs, attributes) if outputs is None and key is None else None
+        return _applied(spec, inputs, attributes, outputs, key) if recorded is None else recorded
     except MemoryError as error:
         import traceback  # only on the way to an error
 
         traceback.clear_frames(error.__traceback__)  # so that there is memory for the words
         shapes = ", ".join("None" if item is None else shown(item.shape) for item in inputs)
         raise out_of_memory(f"a call of {spec.name} on {shapes}", reason=str(error)) from error
+
+
+def _recorded_again(
+    spec: OpSpec, inputs: Sequence[Variable | NdArray | None], attributes: Mapping[str, Any]
+) -> Variable | None:
+    """The result of a call on Variables like one that was checked before; None where the general way has to make it."""
+    surroundings = here()
+    if surroundings.arrays is None or surroundings.auto_forward:
+        return None
+    values: list[Value | None] = []
+    for item in inputs:
+        if type(item) is Variable:
+            values.append(item.value)
+        elif item is None:
+            values.append(None)
+        else:
+            return None
+    key = _pattern_key(spec, values, attributes, surroundings.context)
+    pattern = _PATTERNS.get(key)
+    if pattern is None or pattern.visible != 1 or spec.outputs[-1].endswith("..."):
+        return None
+    return Variable.on_new(pattern.recorded_on(tuple(values)))
 
 
 def _applied(
@@ -64,9 +88,13 @@ def _applied(
     pattern = None if pattern_key is None else _PATTERNS.get(pattern_key) or _PATTERNS.find_old(pattern_key)
     if pattern is None:
         function = _checked(spec, values, attributes, context)
-        if pattern_key is not None and not (spec.random or spec.states or spec.opaque):
-            _PATTERNS.add(pattern_key, function.copy_on((), function.attributes))
-    else:
+        if pattern_key is not None and not (spec.states or spec.opaque):
+            remembered = _PATTERNS.add(pattern_key, function.copy_on((), function.attributes))
+            pattern = None if spec.random else remembered  # the call has drawn the key of its random state already
+    if pattern is not None:
+        is_recorded = outputs is None and not (at_once or auto_forward)
+        if is_recorded and pattern.visible == 1 and not spec.outputs[-1].endswith("..."):
+            return Variable.on_new(pattern.recorded_on(tuple(values)))
         function = pattern.again_on(tuple(values))
     if outputs is not None:
         _check_outputs(function, outputs)
@@ -98,6 +126,7 @@ def _pattern_key(
     Types are in it, and how a float is written: True equals 1, and -0.0 equals 0.0.
     """
     said: list[Any] = [spec, context]
+    said += [None if value is None else value.shape for value in values]
     for name, value in attributes.items():
         kind = type(value)
         if kind is float:
@@ -108,7 +137,7 @@ def _pattern_key(
             said += name, kind, tuple(value)
         else:
             return None
-    return *said, *[None if value is None else value.shape for value in values]
+    return tuple(said)
 
 
 def _checked(spec: OpSpec, values: list[Value | None], attributes: Mapping[str, Any], context: Context) -> RecordedCall:

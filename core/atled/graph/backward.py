@@ -66,7 +66,7 @@ def backward(root: Value, grad: Gradient) -> None:
         known.run(found, seed)
         return
     # Before functions are made of the patterns.
-    kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
+    kinds = [] if found is None else [pattern.kind for pattern in found.patterns if pattern is not None]
     on_host = found is not None and known is None and found.is_in_host_memory(seed)
     ran = _run(roots, (seed,))
     if found is not None and known is None and ran is not None:

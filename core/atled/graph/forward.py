@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.record.roots import Roots, roots_of
 from atled.graph.record.value import Value
+from atled_contexts import is_observed
 
 if TYPE_CHECKING:
     from atled.graph.forward_plan import Forward
@@ -16,12 +17,30 @@ if TYPE_CHECKING:
 
 def forward(root: Value) -> None:
     """Compute a value from the leaves; nothing to do for a leaf."""
+    # A graph that was recorded and neither run nor looked at is made of patterns.
+    found = _run_known(root) if root.pattern is not None and not is_observed() else False
+    if found is True:
+        return
     roots = root.details.roots
     if roots is None:
         if root.is_leaf:
             return
         roots = roots_of((root,))
     _run(roots)
+    if found:
+        _remember(found, roots.forward)
+
+
+def _run_known(root: Value) -> Any:
+    """See `rebuilt_forward.run_known`, which takes this name's place when it is first called."""
+    global _run_known, _remember  # so that later calls take no detour
+    from atled.graph.rebuilt_forward import remember, run_known  # `import atled` need not
+
+    _run_known, _remember = run_known, remember
+    return run_known(root)
+
+
+_remember: Any = None
 
 
 def forward_all(values: Sequence[Value]) -> None:

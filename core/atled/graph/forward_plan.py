@@ -41,9 +41,10 @@ class Forward:
     recipe: how to get what the plan does not store; None where it stores everything.
     trust: the values that the backward may compute again; None where there are none.
     constants: what it computes of leaves that nobody writes; None where there is nothing of that kind.
+    unstored: the numbers of the arrays that it does not store.
     """
 
-    __slots__ = ("binding", "constants", "recipe", "structure", "trust")
+    __slots__ = ("binding", "constants", "recipe", "structure", "trust", "unstored")
 
     def __init__(
         self,
@@ -52,12 +53,14 @@ class Forward:
         recipe: ValueRecipe | None,
         trust: Trust | None,
         constants: HeldConstants | None,
+        unstored: frozenset[int],
     ) -> None:
         self.structure = structure
         self.binding = binding
         self.recipe = recipe
         self.trust = trust
         self.constants = constants
+        self.unstored = unstored
 
     @property
     def plan(self) -> Plan:
@@ -80,7 +83,7 @@ def planned_forward(roots: Roots) -> Forward:
     unstored = _settled_unstored(structure, values, None if before is None else before.trust)
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
     if before is not None and before.binding.holds(key, structure.cells, epoch):
-        planned = Forward(structure, before.binding, before.recipe, unstored.trust, before.constants)
+        planned = Forward(structure, before.binding, before.recipe, unstored.trust, before.constants, unstored.numbers)
         for number in unstored.numbers:
             cell = structure.cells[number]
             if not cell.is_unstored:
@@ -130,7 +133,7 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
         for number in numbers:
             leave_unstored(structure.cells[number], recipe)
     constants = _constants(structure, key, unstored, compiled, last_run)
-    return Forward(structure, binding, recipe, unstored.trust, constants)
+    return Forward(structure, binding, recipe, unstored.trust, constants, numbers)
 
 
 def _recipe(last_run: LastRun, roots: Roots, structure: Structure, unstored: frozenset[int]) -> ValueRecipe:

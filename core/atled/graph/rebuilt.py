@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from atled.graph.backward_plan import Backward, BackwardPlan, plan_backward
 from atled.graph.compile.plans import PLANS, PlanCache
 from atled.graph.recompute.recipes import GradientRecipe
 from atled.graph.record.roots import roots_of
-from atled.graph.record.value import PLAIN, Details, Value
+from atled.graph.record.value import PLAIN, Details, Extra, RecordedCall, Value, float_of
 from atled.graph.run.binding import LastRun
 from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.gradients import count_as_written
@@ -32,18 +32,23 @@ _STORED = 4  # added to the flags of a result whose gradient must have memory of
 
 
 class Walk:
-    """What a walk from a root found: all values, inputs first, and a key of all that a backward plan depends on.
+    """What a walk from a root found: all values, and a key of all that a backward plan depends on.
 
-    values: the root is the last.  index: number of each value in `values`.
+    values: the root is the first.  index: number of each value in `values`.
+    patterns, extras: of the values, which they may have no longer when another thread looked at their calls.
     wanted: the leaves that need a gradient, with its cell.
+    unstored: what the forward did not store: number of a value, and what of it.
     is_given: whether an array was put in the place of one that these had.
     """
 
-    __slots__ = ("aliases", "index", "is_given", "key", "leaves", "values", "wanted")
+    __slots__ = ("aliases", "extras", "index", "is_given", "key", "leaves", "patterns", "unstored", "values", "wanted")
 
-    def __init__(self) -> None:
-        self.index: dict[Value, int] = {}
-        self.values: list[Value] = []
+    def __init__(self, root: Value) -> None:
+        self.index: dict[Value, int] = {root: 0}
+        self.values: list[Value] = [root]
+        self.patterns: list[RecordedCall | None] = []
+        self.extras: list[Extra | None] = []
+        self.unstored: set[tuple[int, int]] = set()
         self.wanted: dict[int, ArrayCell] = {}
         self.aliases: dict[int, int] = {}  # by identity of the cell, the first value that has it
         self.leaves: list[Hashable] = []  # what the key says of them
@@ -52,22 +57,20 @@ class Walk:
 
     def is_in_host_memory(self, seed: ArrayCell) -> bool:
         """Whether all that a backward may read and write is there, and nowhere else what it writes."""
-        saved = [cell for value in self.values if value.extra is not None for cell in value.extra[1] or ()]
+        saved = [cell for extra in self.extras if extra is not None for cell in extra[1] or ()]
         read = [seed, *saved, *(value._cell for value in self.values)]
         return all(cell is None or cell.place is HOST for cell in read) and all(
             cell.place is HOST and cell.is_alone for cell in self.wanted.values()
         )
 
-    def enter_leaf(self, leaf: Value) -> bool:
-        """Number a leaf; False if the graph has to take the general way because of it."""
+    def enter_leaf(self, number: int, leaf: Value) -> bool:
+        """Note a leaf; False if the graph has to take the general way because of it."""
         cell = leaf._cell
         details = leaf.details
         if details.parent is not None or cell is None or cell.pending is not None or details.sharing is not None:
             return False
         if details.is_given:
             self.is_given = True
-        number = self.index[leaf] = len(self.values)
-        self.values.append(leaf)
         state: Hashable = None
         if details.need_grad:
             gradient = leaf.grad.cell
@@ -92,56 +95,61 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     None for a graph that has to take the general way: one with values that are not computed or were not recorded from
     patterns (ops with several outputs), with shared arrays, or with gradients that a user holds.
     """
-    found = Walk()
+    found = Walk(root)
     index, values = found.index, found.values
     key: list[Hashable] = [plugin_generation(), seed.code, seed.size]
+    add = key.append
     gradients = [id(seed)]
-    stack = [root]
-    while stack:
-        value = stack[-1]
-        if value in index:
-            stack.pop()
+    for number, value in enumerate(values):  # which grow meanwhile
+        pattern, inputs, extra = value.recorded_as
+        cell, details = value._cell, value.details
+        found.patterns.append(pattern)
+        found.extras.append(extra)
+        if pattern is None:
+            if number == 0 or not found.enter_leaf(number, value):
+                return None
+            add(-2)
             continue
-        pattern, cell, details = value.pattern, value._cell, value.details
-        if pattern is None or cell is None or cell.pending is not None or details.sharing is not None:
+        if cell is None or details.sharing is not None:
             return None
-        mark = len(key)
-        key.append(pattern.kind)  # it says how many inputs there are
-        for source in value.inputs:  # type: ignore[union-attr]  # a pattern comes with inputs
+        if cell.pending is not None:
+            if not cell.is_unstored:
+                return None
+            found.unstored.add((number, _VALUE))
+        add(pattern.kind)  # it says how many inputs there are
+        for source in inputs:
             if source is None:
-                key.append(-1)
+                add(-1)
                 continue
-            number = index.get(source)
-            if number is None:
-                if source.pattern is not None:
-                    stack.append(source)
-                    del key[mark:]
-                    break
-                if not found.enter_leaf(source):
-                    return None
-                number = index[source]
-            key.append(number)
+            known = index.get(source)
+            if known is None:
+                known = index[source] = len(values)
+                values.append(source)
+            add(known)
+        if details is PLAIN:
+            flags = 0
         else:
-            stack.pop()
             flags = _FLAGS[details.need_grad]
-            handle = value.handle
             if details.is_given:
                 found.is_given = True
-            if value is not root:
-                if details.grad is not None:
-                    gradients.append(id(details.grad.cell))
-                if details.exposed or details.persistent or (handle is not None and handle() is not None):
-                    flags += _STORED
-                elif details.grad is not None:
-                    return None
-            key.append(cell.code)
-            key.append(flags)
-            if value.extra is not None and value.extra[1] is not None:
-                if any(saved is not None and saved.is_unstored for saved in value.extra[1]):
-                    return None
-                key.extend(-1 if saved is None else saved.code for saved in value.extra[1])
-            index[value] = len(values)
-            values.append(value)
+            if details.exposed or details.persistent:
+                flags |= _STORED
+            if details.grad is not None and number:
+                gradients.append(id(details.grad.cell))
+        handle = value.handle
+        if handle is not None and handle() is not None:
+            flags |= _STORED
+        elif number and not flags & _STORED and details.grad is not None:
+            return None
+        add(cell.code)
+        add(flags if number else flags & ~_STORED)
+        if extra is not None and extra[1] is not None:
+            for position, saved in enumerate(extra[1]):
+                if saved is not None and saved.pending is not None:
+                    if not saved.is_unstored:
+                        return None
+                    found.unstored.add((number, position))
+                add(-1 if saved is None else saved.code)
     if len({*gradients, *found.aliases}) < len(gradients) + len(found.aliases):
         return None
     if found.is_given:
@@ -218,12 +226,16 @@ class RebuiltPlan(ABC):
         assert value is not None
         return found.index[value], source[2]
 
+    def reads(self, unstored: Collection[tuple[int, int]]) -> bool:
+        """Whether it reads some of what is named as in `Walk.unstored`."""
+        return any((number, what) in unstored for number, what, _ in self._inputs)
+
     def run(self, found: Walk, seed: ArrayCell) -> None:
         """Backpropagate through the graph that was walked."""
         count_as_written(self._compute(found, seed))
         if self._unstored:
             values = found.values
-            recipe = _RebuiltGradientRecipe(values[-1], seed)
+            recipe = _RebuiltGradientRecipe(values[0], seed)
             unstored = Details(gradient_recipe=recipe, is_shared=True)
             for number in self._unstored:
                 value = values[number]
@@ -236,8 +248,12 @@ class RebuiltPlan(ABC):
     def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
         """Run the plan; the gradients that count as written only now."""
 
-    def _floats_of(self, values: Sequence[Value]) -> list[float]:
-        return [source if number < 0 else values[number].float_of(source) for number, source in self._floats]
+    def _floats_of(self, found: Walk) -> list[float]:
+        patterns: Sequence[Any] = found.patterns
+        return [
+            source if number < 0 else float_of(patterns[number], found.extras[number], source)
+            for number, source in self._floats
+        ]
 
 
 class _NativePlan(RebuiltPlan):
@@ -257,7 +273,7 @@ class _NativePlan(RebuiltPlan):
             if what == _VALUE:
                 storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
             elif what >= 0:
-                storages.append(values[number].extra[1][what].storage)  # type: ignore[index, union-attr]  # likewise
+                storages.append(found.extras[number][1][what].storage)  # type: ignore[index, union-attr]  # likewise
             else:
                 storages.append((seed if what == _SEED else wanted[number]).settle(dtype))
         written = []
@@ -268,7 +284,7 @@ class _NativePlan(RebuiltPlan):
             # Only a run that ends well makes it written: a solver must not use what a failed one left.
             cell.pending = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._stored]
-        self._by_address.run([storage.address for storage in storages], self._floats_of(values))
+        self._by_address.run([storage.address for storage in storages], self._floats_of(found))
         return [cell for cell, _ in written]
 
 
@@ -289,7 +305,7 @@ class _DevicePlan(RebuiltPlan):
             if what == _VALUE:
                 cell: Any = values[number]._cell
             elif what >= 0:
-                cell = values[number].extra[1][what]  # type: ignore[index]  # the walk looked
+                cell = found.extras[number][1][what]  # type: ignore[index]  # the walk looked
             else:
                 cell = seed if what == _SEED else wanted[number]
             # Seeds are for all devices, and gradients come there once they are written.
@@ -302,7 +318,7 @@ class _DevicePlan(RebuiltPlan):
         reserved: list[Any] = [cell.reserve(place, dtype) for cell, dtype in targets]
         for cell, _ in targets:
             cell.outdate_copies()
-        self._plan.run([storage.address for storage in (*storages, *reserved)], self._floats_of(values))
+        self._plan.run([storage.address for storage in (*storages, *reserved)], self._floats_of(found))
         version = next(WRITES)
         for (cell, dtype), storage in zip(targets, reserved, strict=True):
             cell.written_at(place, dtype, storage)
@@ -352,5 +368,9 @@ def remember(
 def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Walk, on_host: bool) -> object:
     """The way of a simple plan, or none."""
     if ByAddress.fits(compiled.plan):
-        return _NativePlan(compiled, backward, found) if on_host else _UNFIT
-    return _DevicePlan(compiled, backward, found) if PlanOnDevice.fits(compiled.plan) else _UNFIT
+        kind: type[RebuiltPlan] | None = _NativePlan if on_host else None
+    else:
+        kind = _DevicePlan if PlanOnDevice.fits(compiled.plan) else None
+    made = None if kind is None else kind(compiled, backward, found)
+    # What the forward did not store would be computed when it is read, and stored from then on.
+    return _UNFIT if made is None or made.reads(found.unstored) else made

@@ -65,7 +65,7 @@ class CachedLayer:
     def is_valid(self) -> bool:
         """Whether no parameter's shape or need_grad has changed."""
         for value, need_grad, shape in self._guards:
-            if value.need_grad is not need_grad or value.shape != shape:
+            if value.details.need_grad is not need_grad or value.shape != shape:
                 return False
         return True
 

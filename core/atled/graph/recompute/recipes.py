@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Filled, Use
@@ -134,8 +134,12 @@ class ValueRecipe(ResultRecipe):
     def _value_of(self, cell: ArrayCell) -> Value | None:
         return super()._value_of(cell) or self._auxiliary_of(cell)
 
+    def _functions(self) -> Iterator[RecordedCall | None]:
+        """The calls that still exist."""
+        return (reference() for reference in self._calls)
+
     def _auxiliary_of(self, cell: ArrayCell) -> Value | None:
-        for function in (reference() for reference in self._calls):
+        for function in self._functions():
             if function is not None and cell in function.auxiliary:
                 return function.output_value(function.auxiliary.index(cell))
         return None
@@ -197,6 +201,29 @@ def _leading_to(cell: ArrayCell, functions: Sequence[RecordedCall]) -> list[Reco
             sources = [value.data.cell for value in function.inputs if value is not None]
             wanted.update(id(source) for source in sources if source.is_unstored)
     return result[::-1]
+
+
+class RebuiltValueRecipe(ValueRecipe):
+    """What the forward of a graph that is built again at every step does not store: its calls are made when needed.
+
+    makers: the results of those of which auxiliary outputs are not stored.
+    """
+
+    __slots__ = ("_makers",)
+
+    def __init__(
+        self,
+        last_run: LastRun,
+        roots: Roots,
+        values: Sequence[weakref.ref[Value]],
+        makers: Sequence[weakref.ref[Value]],
+    ) -> None:
+        super().__init__(last_run, roots, values, ())
+        self._makers = makers
+
+    def _functions(self) -> Iterator[RecordedCall | None]:
+        values = (reference() for reference in self._makers)
+        return (None if value is None else value.parent for value in values)
 
 
 class GradientRecipe(GraphRecipe):

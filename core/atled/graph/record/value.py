@@ -173,13 +173,11 @@ class Value:
         """Whether nothing computes it."""
         return self.pattern is None and self.details.parent is None
 
-    def float_of(self, name: str) -> float:
-        """A float attribute of the call that makes it, recorded from a pattern."""
-        if self.extra is not None and self.extra[0]:
-            return self.extra[0][name]
-        assert self.pattern is not None
-        number: float = self.pattern.attributes[name]
-        return number
+    @property
+    def recorded_as(self) -> tuple[RecordedCall | None, Any, Extra | None]:
+        """Pattern, inputs and extra; with a pattern the others are its, although another thread reads `parent`."""
+        extra, inputs = self.extra, self.inputs
+        return self.pattern, inputs, extra
 
     @property
     def parent(self) -> RecordedCall | None:
@@ -190,7 +188,7 @@ class Value:
     @parent.setter
     def parent(self, function: RecordedCall | None) -> None:
         self.own_details().parent = function
-        self.pattern = self.inputs = self.extra = None
+        self.pattern = self.inputs = self.extra = None  # the pattern first: see `recorded_as`
 
     def _made_parent(self) -> RecordedCall | None:
         with _MAKING:
@@ -351,6 +349,12 @@ class Value:
         return (self,) if self.sharing is None else tuple(self.sharing.values)
 
 
+def float_of(pattern: RecordedCall, extra: Extra | None, name: str) -> float:
+    """A float attribute of a call that was recorded from a pattern."""
+    number: float = extra[0][name] if extra is not None and extra[0] else pattern.attributes[name]
+    return number
+
+
 class RecordedValue(Value):
     """The result of a call that was recorded from a pattern. Its maker sets all fields, details to PLAIN."""
 
@@ -391,7 +395,7 @@ class RecordedCall:
         self.context = context
         self.inputs = tuple(inputs)
         self.attributes: dict[str, Any] = dict(attributes)
-        self.random_state = new_random_state(self.attributes.get("seed", -1)) if spec.random else None
+        self.random_state = self._new_random_state()
         self.outputs: list[weakref.ref[Value]] = []
         self.infer([None if value is None else value.shape for value in self.inputs])
 
@@ -412,10 +416,31 @@ class RecordedCall:
         return function
 
     def again_on(self, inputs: tuple[Value | None, ...]) -> RecordedCall:
-        """The same call on inputs of the same shapes, with state of its own; not of an op that draws or has states."""
+        """The same call on inputs of the same shapes, with state of its own; not of an op that has states."""
         function = self.copy_on(inputs, self.attributes)
         function.auxiliary = self._new_auxiliary()
+        function.random_state = self._new_random_state()
         return function
+
+    def recorded_on(self, inputs: tuple[Value | None, ...]) -> Value:
+        """The only visible result of the same call on inputs of the same shapes, with the call as its pattern.
+
+        Not of an op that has states.
+        """
+        spec = self.spec
+        value = RecordedValue()
+        value.shape = self.output_descs[0].shape
+        value.pattern = self
+        value.inputs = inputs
+        value.extra = value.handle = None
+        value.details = PLAIN
+        value._cell = inputs[0].cell if spec.views and inputs[0] is not None else None
+        is_saving = spec.auxiliary or spec.saved_positions
+        if is_saving or spec.random:
+            saved = self._new_auxiliary() if is_saving else None
+            value.extra = (None, saved, self._new_random_state())
+            value._cell = value._cell or (saved and saved[0])
+        return value
 
     def moved_to(self, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> RecordedCall:
         """The same call, with the state that it keeps, as if it had made the given values of the given ones."""
@@ -432,6 +457,9 @@ class RecordedCall:
         self.output_descs = descs
         self.visible = self.spec.visible_count(len(descs), self.attributes)
         self.auxiliary = self._new_auxiliary()
+
+    def _new_random_state(self) -> ArrayCell | None:
+        return new_random_state(self.attributes.get("seed", -1)) if self.spec.random else None
 
     def _new_auxiliary(self) -> list[ArrayCell | None]:
         """A cell for each output that the call keeps."""

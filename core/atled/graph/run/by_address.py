@@ -38,13 +38,16 @@ class ByAddress(ABC):
         self.given = list(given)
 
     @staticmethod
-    def fits(plan: Plan) -> bool:
+    def runs(plan: Plan) -> bool:
         """Whether a plan is native throughout, in host memory, and no part of it is a fallback."""
-        return (
-            plan.is_on_host
-            and all(isinstance(segment, NativeSegment) for segment in plan.segments)
-            and not plan.fallbacks
-            and all(slot >= 0 and plan.slots[slot].source[0] == "target" for slot in plan.targets)
+        is_native = all(isinstance(segment, NativeSegment) for segment in plan.segments)
+        return plan.is_on_host and is_native and not plan.fallbacks
+
+    @staticmethod
+    def fits(plan: Plan) -> bool:
+        """Whether it runs one, and each result has memory of its own."""
+        return ByAddress.runs(plan) and all(
+            slot >= 0 and plan.slots[slot].source[0] == "target" for slot in plan.targets
         )
 
     @abstractmethod

@@ -1,0 +1,390 @@
+"""Recorded graphs that are built anew at every step run by the plan of an earlier one, as they would otherwise."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.arrays.memory import clear_memory_cache
+from atled.graph import backward, forward, rebuilt, rebuilt_forward
+from atled.graph.run.by_address import CallByAddress, ProgramByAddress
+from atled.variable import Variable
+
+SHAPE = (3, 4)
+
+_UNARY = [
+    F.tanh,
+    F.relu,
+    lambda x: x * 0.5,
+    lambda x: F.softmax(x, axis=1),
+    lambda x: F.transpose(x, (1, 0)),
+    lambda x: F.reshape(x, SHAPE),
+    lambda x: F.reshape(F.reshape(x, (2, 6)), SHAPE),
+    lambda x: x - F.max(x, axis=1, keepdims=True),
+    lambda x: F.dropout(x, 0.25),
+    lambda x: x * F.rand(shape=x.shape),
+    lambda x: x * F.softmax_cross_entropy(x, Variable.from_numpy_array(np.arange(x.shape[0]).reshape(-1, 1) % 3)),
+]
+_BINARY = [F.add2, F.sub2, F.mul2, lambda x, y: x / (y * y + 1.0)]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Per run of a plan that was found again the count of values; nothing is known at first."""
+    clear_memory_cache()
+    forward.forward(F.identity(leaf(1)).value)  # the names of `forward` are in their places behind it
+    seen: list[int] = []
+    prepared = rebuilt_forward.RebuiltForward.prepared
+
+    def counted(self: rebuilt_forward.RebuiltForward, found: rebuilt_forward.Walk) -> object:
+        seen.append(len(found.values))
+        return prepared(self, found)
+
+    monkeypatch.setattr(rebuilt_forward.RebuiltForward, "prepared", counted)
+    with nn.context_scope(nn.Context(["cpu:float"])):
+        yield seen
+
+
+def leaf(*values: float, need_grad: bool | None = True) -> Variable:
+    return Variable.from_numpy_array(np.array(values, np.float32), need_grad=need_grad)
+
+
+def program(seed: int, leaves: list[Variable], statistics: list[Variable]) -> tuple[Variable, list[Variable]]:
+    """A random graph over leaves: the root, and the results to whose Variables somebody holds on."""
+    choose = random.Random(seed)
+    values, held = list(leaves), []
+    for _ in range(choose.randint(1, 14)):
+        x, y = choose.choice(values[-4:]), choose.choice(values)
+        if choose.random() < 0.15 and x.shape == SHAPE:
+            scale = [Variable.from_numpy_array(np.full((1, 4), number, np.float32)) for number in (0.1, 1.5)]
+            made = F.batch_normalization(x, *scale, *statistics, axes=[1])
+        elif choose.random() < 0.2 and x.shape == y.shape == SHAPE:
+            made = F.affine(F.affine(x, F.transpose(y, (1, 0))), x)
+        elif choose.random() < 0.4 or x.shape != y.shape:
+            made = choose.choice(_UNARY)(x)
+        else:
+            made = choose.choice(_BINARY)(x, y)
+        flag = choose.random()
+        if flag < 0.05:
+            made.need_grad = False
+        elif flag < 0.1:
+            made.persistent = True
+        if choose.random() < 0.15:
+            held.append(made)
+        values.append(made)
+    return values[-1], held
+
+
+def observed(seed: int, step: int) -> list[np.ndarray]:
+    """What can be seen of a graph: gradients, statistics, results that were held, then those that were not."""
+    draw = np.random.default_rng(100 * seed + step)
+    nn.seed(step)
+    flags = (True, False, True, None) if seed % 3 else (False, False, None, None)
+    leaves = [
+        Variable.from_numpy_array(draw.standard_normal(SHAPE).astype(np.float32), need_grad=flag) for flag in flags
+    ]
+    statistics = [Variable.from_numpy_array(np.full((1, 4), number, np.float32)) for number in (0, 1)]
+    root, held = program(seed, leaves, statistics)
+    root.forward()
+    found = [root.d.copy(), *(statistic.d.copy() for statistic in statistics)]
+    if root.need_grad or seed % 2:
+        root.backward() if any(leaf.need_grad for leaf in leaves) else None
+        found += [leaf.g.copy() for leaf in leaves if leaf.need_grad]
+    found += [variable.d.copy() for variable in held]
+    names: list[Variable] = []
+    root.visit(lambda function: names.extend(function.inputs))
+    results = [x for x in names if x.parent is not None]
+    found += map(values_of, results)
+    root.forward()  # the second one is planned for this graph alone
+    return [*found, root.d.copy(), *(statistic.d.copy() for statistic in statistics)]
+
+
+def values_of(x: Variable) -> np.ndarray:
+    """Those of a result; nothing where they were not stored and an array before them was looked at, or written."""
+    try:
+        return x.d.copy()
+    except RuntimeError as error:
+        assert "computed and not stored" in str(error)
+        return np.empty(0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_short_way_gives_the_bits_of_the_general_one(
+    runs: list[int], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = [observed(seed, step % 2) for step in range(5)]
+    assert runs
+    monkeypatch.setattr(forward, "_run_known", lambda root: False)
+    monkeypatch.setattr(backward, "walk", lambda root, seed: None)
+    general = [observed(seed, step) for step in range(2)]
+    for step, found in enumerate(short):
+        assert [x.tobytes() for x in found] == [x.tobytes() for x in general[step % 2]]
+
+
+def test_the_plan_of_an_equal_graph_is_found_again_and_its_backward_too(
+    runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backwards = []
+    run = rebuilt.RebuiltPlan.run
+    monkeypatch.setattr(rebuilt.RebuiltPlan, "run", lambda *given: (backwards.append(given), run(*given)))
+    x = leaf(2, 3)
+    for step in range(6):
+        x.grad.zero()
+        y = F.tanh(F.mul2(x, leaf(step / 4, 1, need_grad=None)))
+        y.forward()
+        y.backward()
+        np.testing.assert_allclose(x.g, np.array([step / 4, 1]) * (1 - np.tanh([step / 2, 3]) ** 2), rtol=1e-3)
+    assert len(runs) == 5  # all but the first
+    assert len(backwards) == 4
+
+
+def test_float_attributes_are_those_of_each_graph(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    for factor in (1.5, 2.5, 1.5, -0.0):
+        y = F.mul_scalar(F.pow_scalar(x, 2.0), factor)
+        y.forward()
+        np.testing.assert_array_equal(y.d, np.float32(factor) * x.d**2)
+    assert len(runs) == 3
+
+
+def test_a_square_is_no_product_of_two(runs: list[int]) -> None:
+    x, y = leaf(3), leaf(5)
+    for a, b, expected in [(x, y, 15), (x, x, 9)] * 3:
+        z = F.mul2(a, b)
+        z.forward()
+        assert z.d == expected
+    assert len(runs) == 4
+
+
+def test_what_others_hold_is_stored_and_the_rest_can_be_had(runs: list[int]) -> None:
+    x = leaf(0.5, 1)
+    for is_held in (False, True, False, True, False):
+        middle = F.sin(x)
+        y = F.exp(middle * 2.0)
+        cell = middle.value.cell
+        if not is_held:
+            del middle
+        y.forward()
+        assert cell.is_unstored != is_held
+        double, sine = y.parent.inputs[0], y.parent.inputs[0].parent.inputs[0]
+        np.testing.assert_allclose(double.d, 2 * np.sin([0.5, 1]), rtol=1e-6)
+        np.testing.assert_allclose(sine.d, np.sin([0.5, 1]), rtol=1e-6)
+    assert len(runs) == 3
+
+
+def test_what_was_not_stored_is_refused_once_a_leaf_was_written(runs: list[int]) -> None:
+    x = leaf(0.5, 1)
+    for _ in range(3):
+        y = F.exp(F.sin(x))
+        y.forward()
+        x.d = x.d * 0.5
+        with pytest.raises(RuntimeError, match="computed and not stored"):
+            _ = y.parent.inputs[0].d
+    assert len(runs) == 2
+
+
+def test_a_graph_that_was_computed_is_computed_again(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    for _ in range(3):
+        middle = F.tanh(x)
+        y = middle * 3.0
+        y.forward()
+        for number in (3, 4):
+            x.d = number
+            y.forward()
+            np.testing.assert_allclose(y.d, 3 * np.tanh([number] * 2), rtol=1e-6)
+        middle.forward()
+        z = middle + 1.0
+        z.forward()
+        np.testing.assert_allclose(z.d, np.tanh([4, 4]) + 1, rtol=1e-6)
+    assert len(runs) == 2  # the first one of the second and the third graph
+
+
+def test_leaves_of_other_dtypes_and_shapes_and_those_that_share_an_array_are_other_graphs(runs: list[int]) -> None:
+    def total(a: Variable, b: Variable) -> np.ndarray:
+        y = F.add2(a, b)
+        y.forward()
+        return y.d.copy()
+
+    for _ in range(3):
+        a, b = leaf(1, 2), leaf(3, 4)
+        np.testing.assert_array_equal(total(a, b), [4, 6])
+        c = Variable.from_numpy_array(np.array([5.0, 6.0]))
+        np.testing.assert_array_equal(total(a, c), [6, 8])
+        np.testing.assert_array_equal(total(a, Variable.from_numpy_array(np.array([7, 8]))), [8, 10])
+        b.data = a.data
+        np.testing.assert_array_equal(total(a, b), [2, 4])
+        a.reset_shape((2, 1))
+        with pytest.raises(ValueError, match="axes"):
+            total(a, b)
+
+
+def test_a_shape_that_changes_between_recording_and_forward_counts(runs: list[int]) -> None:
+    for size in (2, 3, 2, 3, 4):
+        x = leaf(1, 2)
+        y = F.tanh(x)
+        x.reset_shape((size,), force=True)
+        x.d = 1
+        y.forward()
+        assert y.shape == (size,)
+        np.testing.assert_allclose(y.d, np.tanh(np.ones(size)), rtol=1e-6)
+
+
+def test_a_view_shows_the_array_that_was_put_in_the_place_of_its_source(runs: list[int]) -> None:
+    for number in range(4):
+        x = Variable((4,))
+        view = F.reshape(x, (2, 2))
+        y = view + 1.0
+        if number % 2:
+            x.data = nn.NdArray.from_numpy_array(np.full(4, number, np.float32))
+        else:
+            x.d = number
+        y.forward()
+        np.testing.assert_array_equal(view.d, np.full((2, 2), number))
+        np.testing.assert_array_equal(y.d, view.d + 1)
+    assert len(runs) == 1
+
+
+def test_leaves_are_read_as_they_are(runs: list[int]) -> None:
+    for _ in range(3):
+        x, z = Variable((2,), need_grad=True), leaf(1, 2)
+        z.data.zero()
+        y = x + z + leaf(1, 1)
+        y.forward()
+        np.testing.assert_array_equal(y.d, [1, 1])
+        z.data.fill(3)
+        y = x + z
+        y.forward()
+        np.testing.assert_array_equal(y.d, [3, 3])
+
+
+def test_running_statistics_go_on_and_count_as_written(runs: list[int]) -> None:
+    mean, variance = leaf(0), leaf(1)
+    mean.reset_shape((1, 1)), variance.reset_shape((1, 1))
+    scale = [Variable.from_numpy_array(np.full((1, 1), number, np.float32)) for number in (0, 1)]
+    x = Variable.from_numpy_array(np.array([[1], [3]], np.float32))
+    expected = 0.0
+    before = mean.data.cell.last_write
+    for _ in range(4):
+        y = F.batch_normalization(x, *scale, mean, variance, axes=[1], decay_rate=0.5)
+        y.forward()
+        expected = 0.5 * expected + 0.5 * 2
+        assert mean.d.item() == expected
+        assert mean.data.cell.last_write > before
+    assert len(runs) == 3
+
+
+def test_traces_see_each_call(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    for _ in range(3):
+        y = F.tanh(F.exp(x))
+        with nn.trace() as trace:
+            y.forward()
+        assert [row.op for row in trace.rows()] == ["Exp+Tanh"]
+    assert not runs
+
+
+def test_another_context_is_another_graph(runs: list[int]) -> None:
+    for name in ("cpu:float", "cpu:double", "reference:float") * 2:
+        with nn.context_scope(nn.Context([name], fallback="quiet")):
+            y = F.tanh(leaf(1, 2))
+        y.forward()
+        assert y.d.dtype == (np.float64 if name == "cpu:double" else np.float32)
+    assert len(runs) == 2  # what the reference computes runs the general way
+
+
+def test_nothing_is_kept_of_a_graph(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    gone = []
+    gc.disable()
+    try:
+        for _ in range(3):
+            y = F.exp(F.tanh(x))
+            y.forward()
+            y.backward()
+            gone.append(weakref.ref(y.value.inputs[0]) if y.value.inputs else None)
+            del y
+            assert gone[-1] is None or gone[-1]() is None
+    finally:
+        gc.enable()
+    assert gone[-1] is not None
+
+
+def test_threads_build_and_run_graphs_of_one_structure(runs: list[int]) -> None:
+    wrong = []
+
+    def work(number: int) -> None:
+        with nn.context_scope(nn.Context(["cpu:float"])):
+            x = leaf(number, number + 1)
+            for step in range(50):
+                y = F.add2(F.mul2(x, x), leaf(step, 0))
+                y.forward()
+                if not np.array_equal(y.d, [number * number + step, (number + 1) ** 2]):
+                    wrong.append((number, step))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and len(runs) >= 190
+
+
+def test_an_aborted_run_leaves_a_graph_that_runs_again(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = leaf(1, 2)
+    for step in range(4):
+        y = F.tanh(F.exp(x))
+        if step == 2:
+            with monkeypatch.context() as patch:
+                for kind in (CallByAddress, ProgramByAddress):
+                    patch.setattr(kind, "run", _interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    y.forward()
+        y.forward()
+        np.testing.assert_allclose(y.d, np.tanh(np.exp(x.d)), rtol=1e-6)
+
+
+def test_an_aborted_run_draws_again_what_it_drew(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Variable.from_numpy_array(np.ones((4, 16), np.float32))
+    drawn = []
+    for step in range(4):
+        y = F.tanh(F.dropout(x, 0.5, seed=3)) * 2.0
+        if step == 2:
+            with monkeypatch.context() as patch:
+                for kind in (CallByAddress, ProgramByAddress):
+                    patch.setattr(kind, "run", _interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    y.forward()
+        y.forward()
+        drawn.append(y.d.tobytes())
+    assert len(set(drawn)) == 1
+    assert len(runs) == 2  # the first call that draws is not recorded from a pattern
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_a_backward_is_going_to_read_stays_stored_when_another_root_is_computed(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    for _ in range(4):
+        x.d = [1, 2]
+        x.grad.zero()
+        h = F.exp(F.tanh(x))
+        one, other = h * 2.0, h + 1.0
+        del h
+        one.forward()
+        other.forward()
+        x.d = 5
+        one.backward()
+        t = np.tanh([1, 2])
+        np.testing.assert_allclose(x.g, 2 * np.exp(t) * (1 - t * t), rtol=1e-5)
+    assert runs
