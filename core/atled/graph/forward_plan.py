@@ -125,14 +125,17 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
     if numbers and last_run is None:
         last_run = LastRun()
     floats = float_values(plan, structure)
-    binding = Binding(plan, structure.cells, results, floats, key=key, epoch=epoch, last_run=last_run)
+    first_run = 0 if before is not None else roots.first_run
+    binding = Binding(
+        plan, structure.cells, results, floats, key=key, epoch=epoch, last_run=last_run, first_run=first_run
+    )
     recipe = None
     if numbers:
         assert last_run is not None
         recipe = _recipe(last_run, roots, structure, numbers)
         for number in numbers:
             leave_unstored(structure.cells[number], recipe)
-    constants = _constants(structure, key, unstored, compiled, last_run)
+    constants = _constants(structure, key, unstored, compiled, last_run, first_run)
     return Forward(structure, binding, recipe, unstored.trust, constants, numbers)
 
 
@@ -147,7 +150,12 @@ def _recipe(last_run: LastRun, roots: Roots, structure: Structure, unstored: fro
 
 
 def _constants(
-    structure: Structure, key: Hashable, unstored: Unstored, compiled: ForwardPlan, last_run: LastRun | None
+    structure: Structure,
+    key: Hashable,
+    unstored: Unstored,
+    compiled: ForwardPlan,
+    last_run: LastRun | None,
+    first_run: int,
 ) -> HeldConstants | None:
     if not compiled.choices:
         return None
@@ -169,7 +177,7 @@ def _constants(
         floats = float_values(plan, structure)
         return Binding(plan, cells, results, floats, epoch=epoch, last_run=last_run, reads_constants=True)
 
-    return HeldConstants(History(leaves, compiled.choices, varies), structure.cells, compile_with, bind)
+    return HeldConstants(History(leaves, compiled.choices, varies, first_run), structure.cells, compile_with, bind)
 
 
 def _nodes(structure: Structure, unstored: frozenset[int]) -> tuple[Graph, list[IRValue | None]]:

@@ -115,7 +115,18 @@ def walk(root: Value) -> Walk | None:
 class RebuiltForward:
     """A compiled forward in host memory, its arrays named by the numbers of a walk, which runs by addresses."""
 
-    __slots__ = ("_changed", "_drawn", "_floats", "_left_out", "_program", "_reads", "_targets", "_unstored", "plan")
+    __slots__ = (
+        "_changed",
+        "_drawn",
+        "_floats",
+        "_is_noted",
+        "_left_out",
+        "_program",
+        "_reads",
+        "_targets",
+        "_unstored",
+        "plan",
+    )
 
     def __init__(self, planned: Forward, found: Walk) -> None:
         plan, structure = planned.binding.plan, planned.structure
@@ -158,6 +169,8 @@ class RebuiltForward:
         self._floats: list[tuple[int, Any]] = [
             (-1, source[1]) if source[0] == "constant" else (made[source[1]], source[2]) for source in plan.floats
         ]
+        # Further runs may keep something, which bindings look for at the second one.
+        self._is_noted = bool(plan.packs) or planned.constants is not None
         self._program = by_address(plan, memories)
 
     def prepared(self, found: Walk) -> _Run:
@@ -184,6 +197,8 @@ class RebuiltForward:
             source if number < 0 else float_of(patterns[number], extras[number], source)
             for number, source in self._floats
         ]
+        if self._is_noted:
+            roots_of((values[0],)).first_run = next(WRITES)
         for number, what, size, dtype in self._targets:
             run.storages.append(cell(number, what, size).first_target(dtype))
         for which in self._left_out:

@@ -282,6 +282,25 @@ def test_running_statistics_go_on_and_count_as_written(runs: list[int]) -> None:
     assert len(runs) == 3
 
 
+def test_constants_and_packs_are_made_at_the_second_run_of_each_graph(runs: list[int]) -> None:
+    for _ in range(3):
+        x, w = (Variable.from_numpy_array(np.ones(shape, np.float32)) for shape in ((8, 128), (128, 128)))
+        scores = F.affine(x, F.tanh(w))  # no Variable of tanh(w)
+        scores.forward()
+        x.d = 3
+        scores.forward()
+        assert len(scores.plan.steps) == 1
+        images, filters = (
+            Variable.from_numpy_array(np.ones(shape, np.float32)) for shape in ((1, 16, 12, 12), (16, 16, 3, 3))
+        )
+        y = F.convolution(images, filters, pad=(1, 1))
+        y.forward()
+        packs = nn.memory_statistics()["caches"]["constants"]
+        y.forward()
+        assert nn.memory_statistics()["caches"]["constants"] == packs + bool(y.plan.packs)
+    assert len(runs) == 4
+
+
 def test_traces_see_each_call(runs: list[int]) -> None:
     x = leaf(1, 2)
     for _ in range(3):

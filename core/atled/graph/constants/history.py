@@ -22,6 +22,7 @@ class History:
 
     leaves: the arrays, by number.  choices: sets of their numbers of which something worthwhile can be made.
     varies: whether the graph has random draws or state, so that no run is another one's repetition.
+    before: number of the writes before a run that was not asked about, 0 if there was none.
     """
 
     __slots__ = (
@@ -38,13 +39,17 @@ class History:
     )
 
     def __init__(
-        self, leaves: Sequence[tuple[int, ArrayCell]], choices: Sequence[frozenset[int]], varies: bool
+        self,
+        leaves: Sequence[tuple[int, ArrayCell]],
+        choices: Sequence[frozenset[int]],
+        varies: bool,
+        before: int = 0,
     ) -> None:
         self._leaves = tuple(leaves)
         self._choices = tuple(choices)
         self._varies = varies
         self._patience = _PATIENCE
-        self._before = 0
+        self._before = before
         self._is_noted = False
         self._rest = 0
         self._idle = 0

@@ -19,10 +19,11 @@ class Roots:
     In no table of the process: what it holds may hold the values, and such circles must stay collectable.
 
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
+    first_run: number of the writes before a forward by the plan of an earlier graph, 0 if there was none.
     seeds: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
     """
 
-    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "forward", "seeds")
+    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "first_run", "forward", "seeds")
 
     def __init__(self, values: Sequence[Value]) -> None:
         self._references: Key = tuple(map(weakref.ref, values))
@@ -31,6 +32,7 @@ class Roots:
         # Any: what plans is above the records that it plans for.
         self.forward: Any = None
         self.backward: Any = None
+        self.first_run = 0
         self.seeds: list[Any] = [None] * len(values)
 
     def values(self) -> tuple[Value, ...]:

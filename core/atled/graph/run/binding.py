@@ -59,6 +59,7 @@ class Binding:
     epoch: at the begin of binding, so that a change by another thread meanwhile is seen by the next run.
     gradients: results that stay UNWRITTEN until a run has ended well: a solver must not use what a failed one left.
     last_run: where the runs are to be noted, None where nothing depends on it.
+    first_run: number of the writes before a run on these arrays without a binding, 0 if there was none.
     reads_constants: whether some of the arrays are constants, which are not to be dropped for packs of this plan.
 
     A binding owns references to all its storages and is locked while it runs: code of the user in it cannot run it.
@@ -81,6 +82,7 @@ class Binding:
         gradients: Sequence[ArrayCell] = (),
         last_run: LastRun | None = None,
         reads_constants: bool = False,
+        first_run: int = 0,
     ) -> None:
         self.plan = plan
         self._reads_constants = reads_constants
@@ -114,7 +116,7 @@ class Binding:
         # Looked for at the second run: graphs that are built again at every step run once.
         self._packs: Packs | None = None
         self._pack_addresses = [0] * len(plan.packs)
-        self._first_run = 0
+        self._first_run = first_run
         self.random_states = [self.array(slot) for slot in plan.random_states]
         self._drawn_inside = [self.array(slot) for slot in plan.drawn_inside]
         self._changed = [self.cells[number] for number in plan.changed]
