@@ -60,6 +60,8 @@ def walk(root: Value) -> Walk | None:
     key: list[Hashable] = [plugin_generation()]
     add = key.append
     for number, value in enumerate(values):  # which grow meanwhile
+        if number == _MOST_VALUES:
+            return None
         pattern, inputs, extra = value.recorded_as
         cell, details = value._cell, value.details
         walked.patterns.append(pattern)
@@ -106,8 +108,6 @@ def walk(root: Value) -> Walk | None:
                 found = index[source] = len(values)
                 values.append(source)
             add(found)
-    if len(values) > _MOST_VALUES:
-        return None
     walked.key = tuple(key)
     return walked
 
