@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import c_int64
+from ctypes import c_char, c_int64
 
 import numpy as np
 
@@ -79,4 +79,4 @@ def _as_given(declared: Input, desc: ArrayDesc | None, address: int) -> np.ndarr
         return None
     if declared.kind != "index" or not address:
         return np.broadcast_to(np.zeros((), desc.dtype), desc.shape)
-    return np.frombuffer(memoryview((c_int64 * desc.size).from_address(address)), np.int64).reshape(desc.shape)
+    return np.frombuffer(memoryview((c_char * desc.nbytes).from_address(address)), desc.dtype).reshape(desc.shape)
