@@ -176,7 +176,7 @@ def _rest(r: Real, y: str, log2: tuple[str, str], doublings: str) -> str:
     kind = _KINDS[r.type]
     rest = _exact_sum(r, y, log2[0], r.sub(r.literal(kind.rounder), doublings))
     rest = r.add(rest, r.mul(y, log2[1]))
-    # What a longer chain lacks of registers takes longer than waiting for the chain.
+    # In halves the longer one of float64 would need more registers than there are.
     series = r.short_polynomial if r.type == FLOAT else r.polynomial
     return r.add(r.mul(rest, series(rest, kind.exp2)), r.literal(1.0))
 

@@ -36,14 +36,16 @@ class Block:
 
 _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
+_NARROW = 32  # elements of a row, of which one vector at a time is quicker than several in a loop
 _ELEMENTS_PER_US = 1500.0  # a cautious rate of one core, for the number of shares
 
 
 def _build_embed(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
 
-    real = Real(dtype)
+    real, copy_rows = Real(dtype), make_copy_rows(dtype)
     floats, size = real.pointer, real.size
 
     @kernel
@@ -55,9 +57,13 @@ def _build_embed(dtype: str) -> Callable[..., int]:
             if index[i] < 0 or index[i] >= rows:
                 return _INDEX_OUT_OF_RANGE
         for i in range(first, after):
-            row, y = floats(w[Block.table] + size * index[i] * length), floats(w[Block.chosen] + size * i * length)
-            for j in range(length):
-                y[j] = row[j]
+            row_at, y_at = w[Block.table] + size * index[i] * length, w[Block.chosen] + size * i * length
+            if length <= _NARROW:
+                copy_rows((row_at, 0, y_at, 0, 1, length))
+            else:
+                row, y = floats(row_at), floats(y_at)
+                for j in range(length):
+                    y[j] = row[j]
         return 0
 
     return embed
