@@ -70,9 +70,9 @@ def _doublings(r: Real, x: str, bias: int, times: float = 1.0, *, few: bool = Fa
     return r.code.let(f"bitcast double {shifted} to i64"), rest
 
 
-def _exp_of_rest(r: Real, rest: str) -> str:
-    """exp(r), by Horner's rule to the end: as a sum of 1 and what is left of it, it would take two operations more."""
-    return r.polynomial(rest, (*_EXP, 1.0, 1.0))
+def _expm1_of_rest(r: Real, rest: str) -> str:
+    """exp(r) - 1 to full accuracy."""
+    return r.add(r.mul(r.short_polynomial(rest, _EXP), r.mul(rest, rest)), rest)
 
 
 def _tanh_of_rest(r: Real, rest: str, coefficients: tuple[float, ...]) -> str:
@@ -106,13 +106,15 @@ def _times_power(r: Real, y: str, k: str) -> str:
 def scaled_exp(r: Real, x: str, exponent: int = 0, *, few: bool = False) -> str:
     """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too; few: as `_doublings`."""
     k, rest = _doublings(r, x, _BIAS + exponent, few=few)
-    return r.mul(_exp_of_rest(r, rest), _power(r.code, k))
+    scale = _power(r.code, k)
+    return r.add(scale, r.mul(scale, _expm1_of_rest(r, rest)))
 
 
 def _exp(r: Real, x: str) -> str:
     # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
     k, rest = _doublings(r, r.clamp(x, -746.0, 710.0), 2 * _BIAS)
-    return _times_power(r, _exp_of_rest(r, rest), k)
+    # By Horner's rule to the end, which needs the fewest registers: .9 to 1.02 of the time that halves take.
+    return _times_power(r, r.polynomial(rest, (*_EXP, 1.0, 1.0)), k)
 
 
 def _exp2(r: Real, x: str) -> str:
@@ -127,8 +129,7 @@ def _exp2(r: Real, x: str) -> str:
 def _expm1(r: Real, x: str) -> str:
     bias = _BIAS - 1
     k, rest = _doublings(r, r.clamp(x, -40.0, 710.0), bias)
-    q = r.add(r.mul(r.polynomial(rest, _EXP), r.mul(rest, rest)), rest)
-    return expm1_of(r, q, _power(r.code, k), r.code.let(f"icmp eq i64 {k}, {ROUNDER_BITS + bias}"))
+    return expm1_of(r, _expm1_of_rest(r, rest), _power(r.code, k), r.code.let(f"icmp eq i64 {k}, {ROUNDER_BITS + bias}"))
 
 
 def _sigmoid(r: Real, x: str) -> str:

@@ -32,16 +32,14 @@ def _complement(r: Real, size: str) -> str:
     """1 - erf(size) for 1 <= size <= _END."""
     if r.type == FLOAT:
         return scaled_exp(r, r.polynomial(size, _FAR), 0, sign=-1)
-    exponent = r.add(r.mul(size, size), r.short_polynomial(size, _FAR_DOUBLE))
+    exponent = r.add(r.mul(size, size), r.short_polynomial(size, _FAR_DOUBLE, 2))
     return formula_llvm_double.scaled_exp(r, r.neg(exponent), few=True)
 
 
 def _erf(r: Real, x: str) -> str:
     near, end = (_NEAR, _END) if r.type == FLOAT else (_NEAR_DOUBLE, _END_DOUBLE)
     size, one = r.intrinsic("fabs", x), r.literal(1.0)
-    # The other polynomial of float64 takes longer in any case, and in halves this one needs more registers.
-    series = r.short_polynomial if r.type == FLOAT else r.polynomial
-    small = r.add(r.mul(series(r.mul(size, size), near), size), size)
+    small = r.add(r.mul(r.short_polynomial(r.mul(size, size), near), size), size)
     bounded = r.select(r.compare("ogt", size, r.literal(end)), r.literal(end), size)
     large = r.sub(one, _complement(r, bounded))
     return r.intrinsic("copysign", r.select(r.compare("olt", size, one), small, large), x)
