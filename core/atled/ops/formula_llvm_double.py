@@ -129,7 +129,8 @@ def _exp2(r: Real, x: str) -> str:
 def _expm1(r: Real, x: str) -> str:
     bias = _BIAS - 1
     k, rest = _doublings(r, r.clamp(x, -40.0, 710.0), bias)
-    return expm1_of(r, _expm1_of_rest(r, rest), _power(r.code, k), r.code.let(f"icmp eq i64 {k}, {ROUNDER_BITS + bias}"))
+    is_small = r.code.let(f"icmp eq i64 {k}, {ROUNDER_BITS + bias}")
+    return expm1_of(r, _expm1_of_rest(r, rest), _power(r.code, k), is_small)
 
 
 def _sigmoid(r: Real, x: str) -> str:

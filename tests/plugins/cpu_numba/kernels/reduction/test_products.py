@@ -29,6 +29,20 @@ def test_products_in_shares(run, parts, shape, axes, dtype):
     np.testing.assert_allclose(y, expected, rtol=1e-6 if dtype == "float32" else 1e-13)
 
 
+@pytest.mark.parametrize("shape, axes", [((70001,), (0,)), ((3, 33000), (1,)), ((2, 3, 33000), (0, 2))])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_products_are_the_same_in_any_number_of_shares(run, shape, axes, dtype):
+    x = np.random.default_rng(0).uniform(0.99, 1.0101, shape).astype(dtype)
+    expected = product(x, axes)
+    found = []
+    for parts in (1, 2, 5):
+        y = np.full(expected.shape, np.nan, dtype)
+        assert run(products, "Prod", [x], [y], parts=parts, axes=axes, keep_dims=False) == 0
+        found.append(y)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-6 if dtype == "float32" else 1e-11)
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+
+
 @all_cases
 @pytest.mark.parametrize("values", [[0.0, 2.0], [1.0, np.nan], [1.0, np.inf, -1.0], [np.inf, 0.0]])
 def test_zeros_infinities_and_nan_come_through(run, shape, axes, values):

@@ -1,8 +1,8 @@
 """Prod over any axes that collapse into four groups, multiplied in float64.
 
-A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves; of few long rows stretches are
-multiplied so, which threads share, and then in their order; a column is in the order of its rows, four at a time. So a
-product depends neither on shares nor on vectors.
+A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves. Few long rows are multiplied
+stretch by stretch, which threads share, and the stretches in their order. A column is in the order of its rows, four at
+a time. So a product depends neither on shares nor on vectors.
 """
 
 from __future__ import annotations
