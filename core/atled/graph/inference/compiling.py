@@ -18,6 +18,7 @@ from atled.graph.inference.folded_on_host import FoldedOnHost, Looks, fits
 from atled.graph.inference.folding import PRODUCTS, read_attributes
 from atled.graph.inference.joined_axes import JoinedAxes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
+from atled.graph.inference.sizes import check_repetition
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks, plugin_generation
@@ -228,7 +229,12 @@ class _Building:
         self._first = 1 + max([len(inputs) - 1, *(number for number, _ in parameters)])
         self._values: dict[Operand, IRValue | None] = {None: None}
         self._joined = JoinedAxes()
-        self._are_other_shapes = [desc.shape for desc in inputs] != recorded.input_shapes
+        # The inputs of other shapes, and what depends on these.
+        self._changed: set[Operand] = {
+            number
+            for number, (desc, shape) in enumerate(zip(inputs, recorded.input_shapes, strict=True))
+            if desc.shape != shape
+        }
         for leaf, (number, desc) in enumerate([*enumerate(inputs), *parameters]):
             self._values[leaf] = self.graph.external(number, desc)
 
@@ -238,9 +244,18 @@ class _Building:
             if (number, 0) not in self._are_fixed:
                 made = self._made(number, call)
                 self._values.update(((number, position), value) for position, value in enumerate(made))
-                if self._are_other_shapes:
-                    self._joined.note(call, [self._values.get(each) for each in call.operands], made)
+                if not self._changed.isdisjoint(call.operands):
+                    self._note_changed(number, call, made)
         return [self._present(output) for output in self._recorded.outputs]
+
+    def _note_changed(self, number: int, call: OneCall, made: Sequence[IRValue]) -> None:
+        """Look at the sizes of a call that depends on inputs of other shapes; ValueError where they do not fit."""
+        self._changed.update((number, position) for position in range(len(call.output_shapes)))
+        values = [self._values.get(each) for each in call.operands]
+        self._joined.note(call, values, made)
+        shapes = [before if value is None else value.shape for value, before in zip(values, call.shapes, strict=True)]
+        are_kept = [each in self._are_fixed or each in self._changed for each in call.operands]
+        check_repetition(call, shapes, are_kept)
 
     def _present(self, operand: Operand) -> IRValue:
         value = self._value(operand)

@@ -29,6 +29,30 @@ def attributes_for(call: OneCall, shapes: Sequence[Shape | None]) -> Mapping[str
     return {**attributes, **_RULES[call.spec.name](attributes, before, after, axes)}
 
 
+def check_repetition(call: OneCall, shapes: Sequence[Shape | None], are_kept: Sequence[bool]) -> None:
+    """ValueError where an elementwise call repeats an axis that it did not repeat when it was recorded.
+
+    A batch of 1 would fit to `F.constant(0, (8, 10))`, which was recorded with a batch of 8, and give 8 results.
+
+    are_kept: which inputs have a size because the call says it, not because the user gives it so.
+    """
+    if call.spec.program is None:
+        return
+    count = max((len(shape) for shape in shapes if shape is not None), default=0)
+    sized = [
+        (before, now, kept)
+        for before, now, kept in zip(call.shapes, shapes, are_kept, strict=True)
+        if before is not None and now is not None and len(now) == count
+    ]
+    for axis in range(count):
+        shrunk = {before[axis] for before, now, _ in sized if now[axis] == 1 != before[axis]}
+        if any(kept and now[axis] == before[axis] and now[axis] in shrunk for before, now, kept in sized):
+            raise unknown(
+                f"{call.spec.name} of {', '.join(str(now) for _, now, _ in sized)}",
+                f"axis {axis} was recorded with {', '.join(str(before) for before, _, _ in sized)} and not repeated then",
+            )
+
+
 def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
     """Each axis that changed is within one axis of the result, maybe together with others.
 

@@ -101,3 +101,29 @@ def test_a_slice_of_the_batch_is_refused_for_another_size():
 def test_a_broadcast_follows_what_it_does_not_repeat():
     found = inferred(lambda x: F.broadcast(x, (2, 3)), (2, 1), values(4, 1))
     np.testing.assert_array_equal(found, np.broadcast_to(values(4, 1), (4, 3)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x: x + F.constant(2.0, (3, 5)),
+        lambda x: x * F.broadcast(nn.parameter.get_parameter_or_create("gain", (1, 5)), (3, 5)),
+        lambda x: F.maximum2(x, F.broadcast(F.mean(x, axis=0, keepdims=True), (3, 5))),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_size_that_was_written_down_is_not_taken_for_one_that_repeats_a_batch_of_one(made, count):
+    assert inferred(made, (3, 5), values(3, 5)).shape == (3, 5)
+    with pytest.raises(ValueError, match=r"cannot be computed for that(?s:.*)recorded with \(3, 5\)"):
+        inferred(made, (3, 5), values(count, 5))
+
+
+def test_one_sample_of_one_input_meets_several_of_another():
+    a, b = nn.Variable((3, 5)), nn.Variable((3, 5))
+    found = nn.inference(F.tanh(a) * b, [a, b])(values(1, 5), values(3, 5))
+    np.testing.assert_allclose(found, np.tanh(values(1, 5)) * values(3, 5), rtol=1e-6)
+
+
+def test_sizes_of_one_that_were_so_are_repeated():
+    found = inferred(lambda x: x * F.mean(x, axis=1, keepdims=True), (3, 5), values(1, 5))
+    np.testing.assert_allclose(found, values(1, 5) * 2)
