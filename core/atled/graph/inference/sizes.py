@@ -47,10 +47,8 @@ def check_repetition(call: OneCall, shapes: Sequence[Shape | None], are_kept: Se
     for axis in range(count):
         shrunk = {before[axis] for before, now, _ in sized if now[axis] == 1 != before[axis]}
         if any(kept and now[axis] == before[axis] and now[axis] in shrunk for before, now, kept in sized):
-            raise unknown(
-                f"{call.spec.name} of {', '.join(str(now) for _, now, _ in sized)}",
-                f"axis {axis} was recorded with {', '.join(str(before) for before, _, _ in sized)} and not repeated then",
-            )
+            given, recorded = (", ".join(str(each[which]) for each in sized) for which in (1, 0))
+            raise unknown(f"{call.spec.name} of {given}", f"axis {axis} was not repeated when recorded with {recorded}")
 
 
 def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
