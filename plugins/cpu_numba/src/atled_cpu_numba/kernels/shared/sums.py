@@ -309,7 +309,7 @@ class _Sums:
         """`width` lanes and the terms of the elements from `place` on in the arrays at `bases`."""
         builder, read, summed = self._builder, _kind(self._read, width), _kind(self._summed, width)
         if self._target is not None:
-            return [self._stored(*lanes, place)]
+            return [self._stored(lanes[0], place)]
         values = []
         for base in bases:
             pointer = builder.bitcast(self._w.at(base, place), read.as_pointer())
