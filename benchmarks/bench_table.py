@@ -297,6 +297,15 @@ def _ops() -> list[Row]:
             per=ELEMENTWISE_OPS,
             **per_op,
         ),
+        *_with_backward(
+            f"static graph of {ELEMENTWISE_OPS} ops, recorded anew",
+            chain,
+            ("atled", "nnabla", "torch"),
+            {"name": "elementwise", "is_anew": True},
+            (Goal(1, ["torch"]), Goal(0.5, ["torch"])),
+            per=ELEMENTWISE_OPS,
+            **per_op,
+        ),
     ]
 
 

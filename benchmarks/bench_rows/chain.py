@@ -74,6 +74,6 @@ CHAINS = {
 }
 
 
-def chain(library: str, name: str, backward: bool, dynamic: bool = False) -> Case:
+def chain(library: str, name: str, backward: bool, dynamic: bool = False, is_anew: bool = False) -> Case:
     """50 times `h = tanh(h + a) * b - c` on four elements, or `h = tanh(h w + b)` on 4x4 ("products")."""
-    return expression_case(CHAINS[name], library, backward, dynamic)
+    return expression_case(CHAINS[name], library, backward, dynamic, is_anew)

@@ -32,10 +32,13 @@ class Expression:
     numpy_gradient: Callable[..., Any] | None = None
 
 
-def expression_case(expression: Expression, library: str, backward: bool, dynamic: bool = False) -> Case:
+def expression_case(
+    expression: Expression, library: str, backward: bool, dynamic: bool = False, is_anew: bool = False
+) -> Case:
     """The expression on its inputs; with `backward` also the gradients, from a given one of the result.
 
     dynamic: NNabla and atled make the graph anew each time, and compute while they make it.
+    is_anew: they make it anew each time, and compute when it is there.
     """
     rng = np.random.default_rng(4)
     arrays = [np.ascontiguousarray(array) for array in expression.inputs(rng)]
@@ -46,7 +49,7 @@ def expression_case(expression: Expression, library: str, backward: bool, dynami
     elif library == "numpy":
         run, found = _numpy(expression, arrays, backward)
     else:
-        run, found = _recorded(expression, library, arrays, backward, dynamic)
+        run, found = _recorded(expression, library, arrays, backward, dynamic, is_anew)
     return Case(run, lambda: found(run()))
 
 
@@ -56,7 +59,7 @@ def _cotangent(shape: Sequence[int]) -> np.ndarray:
 
 
 def _recorded(
-    expression: Expression, library: str, arrays: Sequence[np.ndarray], backward: bool, dynamic: bool
+    expression: Expression, library: str, arrays: Sequence[np.ndarray], backward: bool, dynamic: bool, is_anew: bool
 ) -> tuple[Callable[[], Any], Callable[[Any], list[np.ndarray]]]:
     api = recorded(library)
     variables = []
@@ -76,7 +79,7 @@ def _recorded(
             with api.nn.auto_forward():
                 y = made()
         else:
-            y = fixed
+            y = made() if is_anew else fixed
             y.forward()
         if backward:
             for leaf in leaves:
