@@ -182,7 +182,7 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
         tiled = TILED if has_tiles and config == "bf16" else set()
         filters = {f"depthwise_planes_{stride}_0_{dtype}" for stride in (1, 2)}
         filters |= {f"paired_planes_{stride}_bfloat16" for stride in (1, 2) if config == "bf16"}
-        averages = {f"average_windows_3_{stride}_{dtype}" for stride in ((1, 2) if config == "half" else (1,))}
+        averages = {f"average_windows_3_{stride}_{dtype}" for stride in (1, 2)}
         assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow} | tiled | filters | averages
         assert names["float"] <= names[config]
     left_out = set() if has_tiles else TILED

@@ -171,11 +171,17 @@ class Program:
         self.look("result", lambda: root.d)
         root.backward(self.random.choice([1, 0.5]))
 
+    def trains(self, root: Variable) -> bool:
+        """Whether a parameter is in a graph: a step of another one is refused."""
+        values: list[object] = []
+        root.visit(lambda function: values.extend(x.value for x in function.inputs))
+        return any(parameter.value in values for parameter in self.parameters.values())
+
     def train(self) -> None:
         number = self.random.randrange(len(self.roots))
         root = self.roots[number]
         self.solver.set_parameters(self.parameters, reset=False, retain_state=True)
-        if self.is_compiled:
+        if self.is_compiled and self.trains(root):
             if number not in self.steps:
                 self.steps[number] = nn.compile_step(root, self.solver, weight_decay=0.01)
             self.look("loss", lambda: self.steps[number]().d)
