@@ -113,6 +113,7 @@ def test_short_runs_take_turns_within_a_round_and_a_ratio_is_of_one_turn(monkeyp
 )
 def test_a_turn_holds_some_runs_of_the_slowest_library(runs, seconds, turns):
     assert rounds._turns_of(runs, Effort(3, seconds)) == turns
+    assert rounds._turns_of(runs, Effort(3, seconds, threads=2)) == 1
 
 
 @pytest.mark.slow
