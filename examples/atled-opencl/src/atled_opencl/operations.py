@@ -58,6 +58,8 @@ def accepts(call: Call) -> bool | str:
             return f"the kernels compute in float32, not in {desc.dtype}"
         if desc.size >= 2**31:
             return "the kernels count elements in 32 bits"
+    if call.spec.name in ("MaxPooling", "MaxPoolingGrad") and math.prod(call.attributes["kernel"]) > 256:
+        return "the kernels count the places of a window in 8 bits"
     if len(call.attributes.get("pad", ())) > 3:
         return "the kernels know three spatial axes at most"
     if call.spec.name in ("Sum", "Mean") and len(_merged(call)) > 4:
