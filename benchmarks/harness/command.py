@@ -96,9 +96,7 @@ def run_benchmark(
     libraries = list(dict.fromkeys(library for row in chosen for library in row.libraries))
     with contextlib.ExitStack() as stack:
         neighbour = stack.enter_context(Neighbour(cores)) if options.neighbour else None
-        effort = Effort(
-            options.rounds, options.seconds, options.row_seconds, options.make_seconds, neighbour, options.cores
-        )
+        effort = Effort(options.rounds, options.seconds, options.row_seconds, options.make_seconds, neighbour)
         processes, missing, versions = _start(stack, libraries, options)
         outcomes = []
         for number, row in enumerate(chosen, 1):

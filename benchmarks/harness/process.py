@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import select
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -25,7 +26,10 @@ class LibraryError(Exception):
 
 
 class LibraryProcess:
-    """A process of `worker.py` that stays alive between requests; a context manager that ends it."""
+    """A process of `worker.py` that stays alive between requests, stopped then; a context manager that ends it.
+
+    Stopped, because threads of most libraries wait for further work by spinning, on the cores of whoever is asked next.
+    """
 
     def __init__(self, python: str, environment: Mapping[str, str]) -> None:
         self._python = python
@@ -57,6 +61,7 @@ class LibraryProcess:
     def ask(self, do: str, timeout_s: float = _ANSWER_TIMEOUT_S, **request: Any) -> dict[str, Any]:
         """The answer to a request. LibraryError if it fails; the process may then have ended."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.send_signal(signal.SIGCONT)
         try:
             self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
             self._process.stdin.flush()
@@ -68,6 +73,7 @@ class LibraryProcess:
             self._process.wait()
             raise LibraryError(f"{do}: no answer within {timeout_s:g} s")
         line = self._process.stdout.readline()
+        self._process.send_signal(signal.SIGSTOP)
         if not line:
             raise LibraryError(self._last_words())
         answer: dict[str, Any] = json.loads(line)
@@ -90,6 +96,7 @@ class LibraryProcess:
         assert self._process.stdin is not None and self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended already
             self._process.stdin.close()
+        self._process.send_signal(signal.SIGCONT)
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

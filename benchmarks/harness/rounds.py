@@ -32,7 +32,6 @@ class Effort:
     row_s: no round starts that would end later than so many seconds after the first one started.
     make_s: limit for a library to make its case, compilation included.
     neighbour: who then makes the cores busy, each round being timed twice, as a mean; None: nobody.
-    threads: of each library.
     """
 
     rounds: int = 5
@@ -40,7 +39,6 @@ class Effort:
     row_s: float = 600.0
     make_s: float = 600.0
     neighbour: Neighbour | None = None
-    threads: int = 1
 
 
 @dataclass
@@ -144,10 +142,9 @@ def _turns_of(runs: Sequence[float | None], effort: Effort) -> int:
     """How often each library has its turn in a round.
 
     runs: seconds of one run of each library; None where a run is a reading, which a round has once. Beside a busy
-    neighbour, who gets slices of some milliseconds, only the mean of a long turn says something. With several threads
-    the first milliseconds of a turn are disturbed by those of the library before, which still wait by spinning.
+    neighbour, who gets slices of some milliseconds, only the mean of a long turn says something.
     """
-    if effort.neighbour is not None or effort.threads > 1 or not runs or None in runs:
+    if effort.neighbour is not None or not runs or None in runs:
         return 1
     longest = max(run for run in runs if run is not None)
     return max(1, int(effort.seconds / max(_TURN_S, _RUNS_IN_TURN * longest)))

@@ -6,7 +6,10 @@ import itertools
 import json
 import math
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +25,7 @@ from harness.rounds import Comparison, Effort, Outcome, difference_of, measure_r
 from harness.worker import measure
 
 HERE = str(Path(__file__).parent)
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
@@ -63,6 +67,38 @@ def test_a_library_whose_process_died_comes_back_for_the_next_row(processes):
     measure_row(row("die"), processes, {}, Effort(1, 0.002))
     outcome = measure_row(row("make"), processes, {}, Effort(1, 0.002))
     assert not outcome.failures and "peer" in outcome.comparisons
+
+
+@pytest.mark.slow
+def test_between_requests_a_library_is_stopped(processes):
+    for _ in range(2):
+        measure_row(row("make"), processes, {}, Effort(1, 0.002))
+        for process in processes.values():
+            found = os.waitid(os.P_PID, process._process.pid, os.WSTOPPED | os.WNOWAIT)
+            assert found is not None and found.si_status == signal.SIGSTOP
+
+
+@pytest.mark.slow
+def test_a_library_ends_with_a_benchmark_that_is_killed():
+    program = """
+import os, sys
+from harness.process import LibraryProcess
+process = LibraryProcess(sys.executable, os.environ)
+process.make(60, case="toy_cases:make", library="ours", arguments={})
+print(process._process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([HERE, str(BENCHMARKS)])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    worker = int(done.stdout)
+    assert done.returncode == -signal.SIGKILL
+    end = time.monotonic() + 60
+    while os.path.exists(f"/proc/{worker}") and time.monotonic() < end:
+        state = Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        if state == "Z":  # ended; whoever adopted it has not asked yet
+            return
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{worker}")
 
 
 @pytest.mark.slow
@@ -113,7 +149,6 @@ def test_short_runs_take_turns_within_a_round_and_a_ratio_is_of_one_turn(monkeyp
 )
 def test_a_turn_holds_some_runs_of_the_slowest_library(runs, seconds, turns):
     assert rounds._turns_of(runs, Effort(3, seconds)) == turns
-    assert rounds._turns_of(runs, Effort(3, seconds, threads=2)) == 1
 
 
 @pytest.mark.slow
