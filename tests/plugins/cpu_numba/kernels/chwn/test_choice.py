@@ -10,8 +10,11 @@ from atled.arrays.views import View
 from atled.keyed import Description
 from atled.plugin import op_spec
 from atled_cpu_numba import pool
+from atled_cpu_numba.kernels.chwn import direct
+from atled_cpu_numba.kernels.chwn.problem import Problem
 from atled_cpu_numba.kernels.convolution import choice, weight
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.leading_axes import Axis
 
 THREADS = (1, 2, 5)
 
@@ -119,6 +122,62 @@ def test_equal_bits_however_it_is_divided(run_in_place, parts, monkeypatch, case
         monkeypatch.setattr(pool, "_chosen_count", threads)
         found = computed(run_in_place, name, inputs, shape, parts=parts, **attributes)
         np.testing.assert_array_equal(found, whole)
+
+
+DIRECT = [name for name in CASES if not name.startswith("squares")]
+
+
+@pytest.mark.parametrize("name", ["Convolution", "ConvolutionDataGrad"])
+@pytest.mark.parametrize("case", DIRECT)
+def test_equal_bits_from_copies_of_any_pieces_as_from_what_is_read_in_place(run_in_place, monkeypatch, case, name):
+    inputs, attributes = calls_of(CASES[case])[name]
+    shape = expected(name, inputs, **attributes).shape
+    monkeypatch.setattr(direct, "_COPY_BYTES", 0)
+    in_place = computed(run_in_place, name, inputs, shape, **attributes)
+    pair = 2 * host_lanes().vector
+    for rows, columns in [(1, 1), (2, 3), (1, 1 << 10), (1 << 10, 1 << 10)]:
+        pieces = direct._Pieces(rows, columns, pair, 0)
+        monkeypatch.setattr(
+            direct, "_pieces_of", lambda p, made=pieces: made._replace(copied_bytes=direct._seen_bytes(p, made))
+        )
+        found = computed(run_in_place, name, inputs, shape, parts=3, **attributes)
+        np.testing.assert_array_equal(found, in_place)
+
+
+def pieces_of(images, channels, sides, kernel=5, forward=True):
+    """Those of a convolution or adjoint with padding and 64 maps, and their problem."""
+    axes = [Axis(1, 1, 1, 0, 1, 1)] * (3 - len(sides)) + [Axis(n, n, kernel, kernel // 2, 1, 1) for n in sides]
+    strides = (1,) * 5
+    problem = Problem(forward, images, channels, 64, tuple(axes), strides, strides, strides, (), "")
+    return direct._pieces_of(problem), problem
+
+
+def test_pieces_are_copied_where_that_fits_the_cache(monkeypatch):
+    monkeypatch.setattr(pool, "_chosen_count", 1)
+    pair = 2 * host_lanes().vector
+    images, per_channel = 8 * pair, 4 * pair
+    whole, problem = pieces_of(images, 1, (14, 14))
+    assert whole == (14, 14, pair, 14 * 14 * per_channel)
+    some, problem = pieces_of(images, direct._COPY_BYTES // (14 * 28 * per_channel), (28, 28))
+    assert 1 <= some.rows < 28
+    assert some.columns == 28
+    assert 0 < some.copied_bytes == direct._seen_bytes(problem, some) <= direct._COPY_BYTES
+    narrow, _ = pieces_of(images, direct._COPY_BYTES // (5 * 40 * per_channel), (64, 64))
+    assert narrow.rows == 1
+    assert direct._LEAST_COLUMNS <= narrow.columns < 64
+    in_place = (1, 28, images, 0)
+    assert pieces_of(images, direct._COPY_BYTES // per_channel, (28, 28))[0] == in_place
+    assert pieces_of(pair, 16, (28, 28))[0] == (1, 28, pair, 0)  # the batch is no longer than what is read at once
+    assert pieces_of(images, 1, (28, 28), kernel=1)[0] == in_place  # nothing is read twice
+
+
+@pytest.mark.parametrize("threads", [2, 16])
+@pytest.mark.parametrize("sides", [(14, 14), (2000,)])
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_there_is_a_piece_for_each_thread(monkeypatch, threads, sides, pairs):
+    monkeypatch.setattr(pool, "_chosen_count", threads)
+    pieces, problem = pieces_of(pairs * 2 * host_lanes().vector, 32, sides)
+    assert direct._piece_count(problem, pieces) >= threads
 
 
 @pytest.mark.parametrize("case", ["squares, odd sizes", "first layer"])

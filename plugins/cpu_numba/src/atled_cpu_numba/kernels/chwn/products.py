@@ -23,38 +23,38 @@ _ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
 def make_tap_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
     """An intrinsic that adds what some vectors of images see through the taps of a kernel, for `rows` maps.
 
-    tile((taps, table, channels, x_channel, x0, x1, a, bias, y0, y1, y_map, m)):
-    table: for each tap two int64, where its elements begin behind x0 and x1, and its weights behind a.
-    a: per channel of a tap `packed_rows` weights, `rows` of which are taken.  bias: one number per map.
-    x0, x1: channels are `x_channel` apart.  y0, y1: maps are `y_map` apart, of which m <= rows are written.
+    tile((entries, table, x_channel, x0, x1, a, bias, y0, y1, y_map, m)):
+    table: for each entry three int64, where its elements begin behind x0 and x1, its weights behind a, and how many
+    elements there are, `x_channel` apart.
+    a: per element of an entry `packed_rows` weights, `rows` of which are taken.  bias: one number per map.
+    y0, y1: maps are `y_map` apart, of which m <= rows are written.
     With one vector, x1 and y1 are ignored.
     """
 
-    def generate(w, taps, table, channels, x_channel, x0, x1, a, bias, y0, y1, y_map, m):
+    def generate(w, entries, table, x_channel, x0, x1, a, bias, y0, y1, y_map, m):
         builder = w.builder
         sources, targets = [w.pointer(x) for x in (x0, x1)[:vectors]], [w.pointer(y) for y in (y0, y1)[:vectors]]
         a, bias = w.pointer(a), w.pointer(bias)
         table = builder.inttoptr(table, _INT64.as_pointer())
         biases = [w.splat(builder.load(w.at(bias, r), typ=_FLOAT)) for r in range(rows)]
-        with w.counted(taps, [value for value in biases for _ in range(vectors)]) as (tap, sums, after_tap):
-            entry = builder.gep(table, [builder.mul(tap, w.number(2))])
-            seen = builder.load(entry, typ=_INT64)
-            weights = w.at(a, builder.load(builder.gep(entry, [w.number(1)]), typ=_INT64))
-            starts = [w.at(x, seen) for x in sources]
-            with w.counted(channels, [*sums, weights, *starts]) as (_, phis, following):
+        with w.counted(entries, [value for value in biases for _ in range(vectors)]) as (number, sums, after_entry):
+            entry = builder.gep(table, [builder.mul(number, w.number(3))])
+            seen, first, count = (builder.load(builder.gep(entry, [w.number(i)]), typ=_INT64) for i in range(3))
+            weights, starts = w.at(a, first), [w.at(x, seen) for x in sources]
+            with w.counted(count, [*sums, weights, *starts]) as (_, phis, following):
                 a_now, x_now = phis[rows * vectors], phis[rows * vectors + 1 :]
                 elements = [w.load(x) for x in x_now]
                 for r in range(rows):
                     value = w.splat(builder.load(w.at(a_now, r), typ=_FLOAT))
                     following += [w.multiply_add(value, elements[j], phis[r * vectors + j]) for j in range(vectors)]
                 following += [w.at(a_now, packed_rows), *(w.at(x, x_channel) for x in x_now)]
-            after_tap += following[: rows * vectors]
+            after_entry += following[: rows * vectors]
         for r in range(rows):
             with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
                 for j, y in enumerate(targets):
-                    w.store(after_tap[r * vectors + j], w.at(y, builder.mul(y_map, w.number(r))))
+                    w.store(after_entry[r * vectors + j], w.at(y, builder.mul(y_map, w.number(r))))
 
-    return vector_intrinsic("tap_tile", 12, generate, "One tile of direct sums; see make_tap_tile.")
+    return vector_intrinsic("tap_tile", 11, generate, "One tile of direct sums; see make_tap_tile.")
 
 
 def make_sum_tile(rows: int, vectors: int, columns: int) -> Any:
