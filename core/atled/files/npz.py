@@ -16,6 +16,8 @@ from atled.files.entry import SAVE_AGAIN, Entry, as_float32, host_values, readin
 from atled.files.opening import open_regular
 from atled.variable import Variable
 
+_Header = tuple[tuple[int, ...], bool, np.dtype]
+
 _SUFFIX = ".npy"
 _LARGEST_ITEM = 8  # bytes; as of the other formats
 _DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip can say: equal parameters give equal bytes
@@ -76,12 +78,13 @@ def _read_archive(asked: str, file: BinaryIO) -> list[Entry]:
         # Entries may overlap: then a small file would be a large one many times.
         if sum(info.file_size for info in listed) > size:
             raise refusal(asked, f"its entries claim more than the {size} bytes that the file has")
+        headers: dict[bytes, _Header] = {}
         for order, info in enumerate(listed):
             key = info.filename.removesuffix(_SUFFIX)
             where = f"{asked}, key {key!r}"
             if key in found:
                 raise refusal(where, "another parameter of the file has the same name")
-            found[key] = Entry(order, key, _read_array(where, archive, info), _need_grad(where, info))
+            found[key] = Entry(order, key, _read_array(where, archive, info, headers), _need_grad(where, info))
     return list(found.values())
 
 
@@ -96,19 +99,40 @@ def _need_grad(asked: str, info: zipfile.ZipInfo) -> bool:
     )
 
 
-def _read_array(asked: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+def _read_array(
+    asked: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, headers: dict[bytes, _Header]
+) -> np.ndarray:
     if not info.filename.endswith(_SUFFIX) or info.filename == _SUFFIX:
         raise refusal(asked, f"it is the file {info.filename!r}, not an array")
     with reading(asked):
         image = archive.read(info)
-        content = io.BytesIO(image)
-        version = npy.read_magic(content)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(content)
+        start = _values_start(image)
+        header = headers.get(image[:start])
+        if header is None:
+            header = headers[image[:start]] = _parsed(image[:start])
+    shape, is_fortran, dtype = header
     if dtype.kind not in "fiu" or dtype.itemsize > _LARGEST_ITEM:
         raise refusal(asked, f"its dtype is {dtype}, parameters are numbers", "convert it to float32")
-    rest = len(image) - content.tell()
+    rest = len(image) - start
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != rest:
         raise refusal(asked, f"its shape is {shape} of {dtype}, and it holds {rest} bytes of values")
-    values = np.frombuffer(image, dtype, offset=content.tell())
+    values = np.frombuffer(image, dtype, offset=start)
     return as_float32(asked, values.reshape(shape, order="F" if is_fortran else "C"))
+
+
+def _values_start(image: bytes) -> int:
+    """Bytes of the header, which says in its front how long it is; if that is damaged, it cannot be parsed."""
+    front, count = (10, 2) if image[6:7] == b"\x01" else (12, 4)
+    return front + int.from_bytes(image[front - count : front], "little")
+
+
+def _parsed(image: bytes) -> _Header:
+    """Shape, order and dtype from a header: a Python literal, which takes longer than to read a small array.
+
+    So equal headers are parsed once; parameters of one shape have equal ones.
+    """
+    content = io.BytesIO(image)
+    version = npy.read_magic(content)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    header: _Header = read_header(content)
+    return header

@@ -141,6 +141,38 @@ def test_what_is_no_parameter_is_refused_with_its_key(path, members, options, wr
     assert "What to do" in str(caught.value) and not get_parameters()
 
 
+def test_arrays_of_one_shape_are_told_apart_by_dtype_order_and_version_of_their_headers(path):
+    wanted = np.arange(6.0).reshape(2, 3)
+    forms = [
+        np.asarray(wanted + add, dtype, order)
+        for add, dtype, order in [
+            (0, "<f4", "C"),
+            (10, "<f4", "F"),
+            (20, ">f8", "C"),
+            (30, "<f4", "C"),
+            (40, "|i1", "F"),
+        ]
+    ]
+    members = [(f"{number}.npy", array_image(form)) for number, form in enumerate(forms)]
+    members += [(f"v{version}.npy", array_image(forms[0], (version, 0))) for version in (2, 3)]
+    put(path, *members)
+    load_parameters(path)
+    for number in range(len(forms)):
+        assert get_parameter(str(number)).d.tolist() == (wanted + 10 * number).tolist()
+    for version in (2, 3):
+        assert get_parameter(f"v{version}").d.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("length", [0, 1, 117, 119, 65535])
+def test_a_header_that_is_not_as_long_as_it_says_is_refused(path, length):
+    image = bytearray(array_image(np.float32([[1, 2]])))
+    struct.pack_into("<H", image, 8, length)
+    put(path, ("W.npy", array_image(np.float32([[1, 2]]))), ("a.npy", bytes(image)))
+    with pytest.raises(ValueError, match=r"key 'a'[\s\S]*(damaged|its shape is)"):
+        load_parameters(path)
+    assert not get_parameters()
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_of_one_name_are_refused(path):
     put(path, ("W.npy", GOOD), ("W.npy", GOOD))
