@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -99,14 +100,12 @@ def store(library: str, network: Network, batch: int, folder: str) -> None:
         Path(folder, _MODEL).write_bytes(onnx_model(network, batch))
         return
     nn = importlib.import_module("atled")
-    values: dict[str, Any] = {}
-
-    def noted(name: str, kind: str, shape: Sequence[int]) -> np.ndarray:
-        values[f"{name} {kind}"] = made = parameter(name, kind, shape)
-        return made
-
-    network.result(AtledLayers(noted), nn.Variable((batch, *network.shape)))
-    np.savez(Path(folder, _VALUES), **values)
+    layers = AtledLayers(parameter)
+    network.result(layers, nn.Variable((batch, *network.shape)))
+    with _scope(nn):
+        for key, made in layers.parameters.items():
+            nn.parameter.set_parameter(key, made)
+        nn.save_parameters(Path(folder, _VALUES))
 
 
 def loaded(library: str, network: Network, batch: int, folder: str) -> Inferred:
@@ -120,10 +119,21 @@ def loaded(library: str, network: Network, batch: int, folder: str) -> Inferred:
 def _atled(network: Network, batch: int, file: Path) -> Inferred:
     nn = importlib.import_module("atled")
     x = nn.Variable((batch, *network.shape))
-    with np.load(file) as values:
-        result = network.result(AtledLayers(lambda name, kind, shape: values[f"{name} {kind}"]), x)
-    infer: Inferred = nn.inference(result, [x])
+    with _scope(nn):
+        nn.load_parameters(file)
+        layers = AtledLayers(parameter, nn.get_parameters(grad_only=False))
+    infer: Inferred = nn.inference(network.result(layers, x), [x])
     return infer
+
+
+@contextlib.contextmanager
+def _scope(nn: Any) -> Iterator[None]:
+    """A scope of parameters for one file, empty before and after."""
+    with nn.parameter_scope("inferred"):
+        try:
+            yield
+        finally:
+            nn.clear_parameters()
 
 
 def _onnxruntime(file: Path) -> Inferred:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,16 @@ class AtledLayers:
     """See `inference_layers.Layers`; h is a Variable.
 
     values: (name, kind, shape) of a parameter -> its values.
+    parameters: by name and kind, those that a file brought; others are made of `values`, and are there then.
     """
 
-    def __init__(self, values: Callable[[str, str, Sequence[int]], np.ndarray]) -> None:
+    def __init__(
+        self,
+        values: Callable[[str, str, Sequence[int]], np.ndarray],
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
         self._values = values
+        self.parameters = dict(parameters or {})
         self._nn = importlib.import_module("atled")
         self._F = importlib.import_module("atled.functions")
 
@@ -60,8 +66,8 @@ class AtledLayers:
         return self._F.batch_normalization(h, *values, eps=BN_EPS, batch_stat=False)
 
     def affine(self, h: Any, inputs: int, outputs: int, name: str) -> Any:
-        w, b = self._values(name, "weight", (outputs, inputs)).T, self._parameter(name, "shift", (outputs,))
-        return self._F.affine(h, self._nn.Variable.from_numpy_array(w.copy()), b, base_axis=len(h.shape) - 1)
+        w = self._parameter(name, "weight", (outputs, inputs), is_turned=True)
+        return self._F.affine(h, w, self._parameter(name, "shift", (outputs,)), base_axis=len(h.shape) - 1)
 
     def bias(self, h: Any, maps: int, name: str) -> Any:
         return h + self._parameter(name, "shift", (1, maps, 1, 1))
@@ -152,8 +158,14 @@ class AtledLayers:
         apart = F.reshape(h, (-1, channels, factor, factor, height, width))
         return F.reshape(F.transpose(apart, (0, 1, 4, 2, 5, 3)), (-1, channels, height * factor, width * factor))
 
-    def _parameter(self, name: str, kind: str, shape: tuple[int, ...]) -> Any:
-        return self._nn.Variable.from_numpy_array(self._values(name, kind, shape))
+    def _parameter(self, name: str, kind: str, shape: tuple[int, ...], *, is_turned: bool = False) -> Any:
+        key = f"{name} {kind}"
+        if key not in self.parameters:
+            values = self._values(name, kind, shape)
+            self.parameters[key] = self._nn.Variable.from_numpy_array(values.T.copy() if is_turned else values)
+        found = self.parameters[key]
+        assert found.shape == (shape[::-1] if is_turned else tuple(shape)), f"two layers have the name {name}"
+        return found
 
 
 def _positions(h: Any) -> tuple[int, ...]:

@@ -10,9 +10,9 @@ import pytest
 import atled as nn
 import inference_table
 import networks_table
-from bench_rows import further_inference, inference_networks, networks
+from bench_rows import further_inference, inference, inference_networks, networks
 from bench_rows.inference_atled import AtledLayers
-from bench_rows.inference_layers import parameter, window_of
+from bench_rows.inference_layers import parameter, samples, window_of
 from bench_rows.work import _CountedInference
 
 NETWORKS = inference_networks.NETWORKS | further_inference.NETWORKS
@@ -45,6 +45,18 @@ def test_what_is_counted_has_the_shape_of_what_is_computed(name):
     made = network.result(AtledLayers(unwritten), nn.Variable((2, *network.shape)))
     counted = network.result(_CountedInference(), networks.Shape(network.shape))
     assert made.shape == (2, *counted.shape)
+
+
+def test_a_network_that_is_loaded_computes_what_it_did_before_it_was_stored(tmp_path):
+    network = NETWORKS["LeNet"]
+    x = nn.Variable((2, *network.shape))
+    x.d = samples(network, 2)
+    before = network.result(AtledLayers(parameter), x)
+    before.forward()
+    inference.store("atled", network, 2, str(tmp_path))
+    loaded = inference.loaded("atled", network, 2, str(tmp_path))
+    np.testing.assert_allclose(loaded(x.d), before.d, rtol=1e-5, atol=1e-6)
+    assert not nn.get_parameters(grad_only=False), "left behind by the row"
 
 
 def test_a_window_is_padded_so_that_odd_kernels_leave_the_size():
