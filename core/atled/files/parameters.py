@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -133,14 +134,21 @@ def _format(asked: str, path: str | os.PathLike[str]) -> tuple[Callable[..., Any
 
 
 def take(asked: str, loaded: list[Entry]) -> None:
-    """Put what was read into the current scope: all of it, or nothing."""
+    """Put what was read into the current scope: all of it, or nothing. The list is empty then."""
     with LOCK:
-        stored = [_stored(asked, item) for item in loaded]
-        # Made before the first value changes: from there on nothing is refused any more.
-        made = {item.key: _variable(item) for item, param in zip(loaded, stored, strict=True) if param is None}
-        for item, param in zip(loaded, stored, strict=True):
-            if param is not None:
-                param.d = item.values
+        found = [(item, _stored(asked, item)) for item in loaded]
+        known = [(item, param) for item, param in found if param is not None]
+        new = deque(item for item, param in found if param is None)
+        del found
+        loaded.clear()
+        # Made before the first value changes: from there on nothing is refused any more. What was read of each is free
+        # once it is made, so that all are never there twice, and the memory of one serves the next.
+        made = {}
+        while new:
+            made[new[0].key] = _variable(new[0])
+            new.popleft()
+        for item, param in known:
+            param.d = item.values
         for key, param in made.items():
             set_parameter(key, param)
 

@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
 
 from atled import NdArray, Variable
 from atled import functions as F
+from atled.files import parameters
+from atled.files.entry import Entry
 from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import (
     clear_parameters,
@@ -406,3 +409,24 @@ def test_importing_atled_does_not_import_h5py():
     code = "import sys, atled.files.parameters; assert 'h5py' not in sys.modules"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_what_was_read_of_a_parameter_is_free_before_the_next_is_made(monkeypatch):
+    make("there", [0.0])
+    loaded = [Entry(order, key, np.float32([order]), True) for order, key in enumerate(["a", "there", "b", "c"])]
+    alive = [weakref.ref(item.values) for item in loaded]
+    counts = []
+
+    def counted(item, variable=parameters._variable):
+        counts.append(sum(each() is not None for each in alive))
+        return variable(item)
+
+    monkeypatch.setattr(parameters, "_variable", counted)
+    parameters.take("load", loaded)
+    assert counts == [4, 3, 2] and not loaded
+    assert {key: param.d.tolist() for key, param in get_parameters().items()} == {
+        "there": [1.0],
+        "a": [0.0],
+        "b": [2.0],
+        "c": [3.0],
+    }
