@@ -17,6 +17,10 @@ _CACHES = ("ATLED_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_
 # JAX keeps by default only what took a second to compile.
 _KEEP_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
+# Who installs a library for processors has no plugins for devices beside it, as this repository's environment has:
+# their discovery takes a twentieth of the time to a first result.
+_FOR_PROCESSORS = {"ATLED_PLUGINS_ONLY": "cpu-numba"}
+
 _STEPS = """
 from bench_rows.training import training_step
 run = training_step({library!r}, {network!r}).run
@@ -53,24 +57,25 @@ def peak_memory(library: str, network: str) -> Case:
 
 
 def seconds_of(code: str, is_warm: bool) -> Case:
-    """Seconds that a process takes which runs the code; is_warm: nothing is to be compiled anew."""
+    """Seconds that a process takes which runs the code on a processor; is_warm: nothing is to be compiled anew."""
     if is_warm:
         # Lives as long as the case.
         folder = tempfile.TemporaryDirectory()
-        run_python(code, _caches_in(folder.name))
-        return Case(lambda: _timed(code, _caches_in(folder.name)), is_reading=True)
+        variables = _FOR_PROCESSORS | _caches_in(folder.name)
+        run_python(code, variables)
+        return Case(lambda: _timed(code, variables), is_reading=True)
 
     def run() -> float:
         with tempfile.TemporaryDirectory() as empty:
-            return _timed(code, _caches_in(empty))
+            return _timed(code, _FOR_PROCESSORS | _caches_in(empty))
 
-    run_python(code)
+    run_python(code, _FOR_PROCESSORS)
     return Case(run, is_reading=True)
 
 
 def peak_of(code: str) -> Case:
-    """Greatest resident bytes of a process that runs the code. Linux only."""
-    run_python(code)  # what is compiled once does not count
+    """Greatest resident bytes of a process that runs the code on a processor. Linux only."""
+    run_python(code, _FOR_PROCESSORS)  # what is compiled once does not count
     return Case(lambda: _memory(code, "VmHWM"), is_reading=True)
 
 
@@ -85,7 +90,7 @@ def _timed(code: str, variables: dict[str, str] | None = None) -> float:
 
 
 def _memory(code: str, field: str) -> float:
-    return float(run_python(code + _PRINT_MEMORY.format(field=field))) * 1024
+    return float(run_python(code + _PRINT_MEMORY.format(field=field), _FOR_PROCESSORS)) * 1024
 
 
 def run_python(code: str, variables: dict[str, str] | None = None) -> str:
