@@ -91,6 +91,28 @@ def test_extreme_inputs(run):
     np.testing.assert_allclose(y, expected, atol=1e-37)
 
 
+@both_dtypes
+def test_columns_of_any_number_have_the_same_bits(run, dtype):
+    x = draw((5, 300), dtype)
+    whole = np.full(x.shape, np.nan, dtype)
+    assert run(softmax, "Softmax", [x], [whole], axis=0) == 0
+    for columns in (*range(2, 40), 63, 64, 65, 127, 150, 257):
+        y = np.full((5, columns), np.nan, dtype)
+        assert run(softmax, "Softmax", [x[:, :columns].copy()], [y], axis=0) == 0
+        np.testing.assert_array_equal(y, whole[:, :columns])
+
+
+@both_dtypes
+@pytest.mark.parametrize("columns", [5, 13, 37])
+def test_extreme_inputs_in_columns(run, columns, dtype):
+    kinds = np.array([[1000, 0, -1000], [-np.inf, 0, 0], [np.nan, 0, 0], [-3e38, 3e38, 0], [-90, 0, 0]], dtype)
+    expected = np.array([[1, 0, 0], [0, 0.5, 0.5], [np.nan] * 3, [0, 1, 0], [0, 0.5, 0.5]])
+    places = np.arange(columns) % len(kinds)
+    y = np.full((3, columns), np.nan, dtype)
+    assert run(softmax, "Softmax", [kinds[places].T.copy()], [y], axis=0) == 0
+    np.testing.assert_allclose(y.T, expected[places], atol=1e-37)
+
+
 def test_the_loss_of_an_impossible_label_is_bounded(run):
     x, target = np.array([[0, 200]], "f"), np.zeros((1, 1), np.int64)
     y, p = np.empty((1, 1), "f"), np.empty((1, 2), "f")

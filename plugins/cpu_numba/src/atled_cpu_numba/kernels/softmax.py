@@ -145,10 +145,11 @@ def _build_narrow_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.exponentials import make_add_exponentials
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import falling_exponential, higher
+    from atled_cpu_numba.kernels.shared.scalars import higher
 
-    real = Real(dtype)
+    real, add_exponentials = Real(dtype), make_add_exponentials(dtype, stored=True)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -158,8 +159,9 @@ def _build_columns(dtype: str) -> Callable[..., int]:
         blocks = (inner + _COLUMNS - 1) // _COLUMNS
         units = w[Forward.outer] * blocks
         target, loss = ints64(w[Forward.target]), floats(w[Forward.loss])
-        top = floats(w[Forward.workspace] + part * w[Forward.share_bytes])
-        total = floats(w[Forward.workspace] + part * w[Forward.share_bytes] + size * _COLUMNS)
+        top_at = w[Forward.workspace] + part * w[Forward.share_bytes]
+        total_at = top_at + size * _COLUMNS
+        top, total = floats(top_at), floats(total_at)
         shares = max(parts, 1)
         first_unit, after_unit = units * part // shares, units * (part + 1) // shares
         if w[Forward.target] != 0:
@@ -184,11 +186,8 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 for i in range(count):
                     top[i] = higher(top[i], x[i])
             for j in range(n):
-                x, p = floats(w[Forward.x] + start + size * j * inner), floats(w[Forward.p] + start + size * j * inner)
-                for i in range(count):
-                    value = falling_exponential(x[i] - top[i])
-                    p[i] = value
-                    total[i] += value
+                at = start + size * j * inner
+                add_exponentials((w[Forward.x] + at, top_at, total_at, w[Forward.p] + at, count))
             if w[Forward.target] != 0:
                 x = floats(w[Forward.x] + start)
                 for i in range(count):

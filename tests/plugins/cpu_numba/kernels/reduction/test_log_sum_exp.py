@@ -26,10 +26,12 @@ def test_numbers_of_any_size(run, parts, shape, axes, dtype):
     np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("times", [1, 9])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_infinities_and_nan(run, axis):
+def test_infinities_and_nan(run, axis, times):
     inf = np.inf
     rows = np.array([[-inf, -inf, -inf], [-inf, 1, 1], [inf, 1, -inf], [inf, inf, 0], [np.nan, inf, 1]], np.float32)
-    x, y = (np.ascontiguousarray(rows.T) if axis == 0 else rows), np.full(5, 7, np.float32)
+    rows = np.tile(rows, (times, 1))
+    x, y = (np.ascontiguousarray(rows.T) if axis == 0 else rows), np.full(len(rows), 7, np.float32)
     assert run(log_sum_exp, "LogSumExp", [x], [y], axes=(axis,), keep_dims=False) == 0
-    np.testing.assert_allclose(y, [-inf, 1 + np.log(2), inf, inf, np.nan], rtol=1e-6)
+    np.testing.assert_allclose(y, [-inf, 1 + np.log(2), inf, inf, np.nan] * times, rtol=1e-6)

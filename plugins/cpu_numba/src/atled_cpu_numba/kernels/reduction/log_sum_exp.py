@@ -71,18 +71,20 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.exponentials import make_add_exponentials
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import choose, falling_exponential
+    from atled_cpu_numba.kernels.shared.scalars import choose
 
-    real = Real(dtype)
+    real, add_exponentials = Real(dtype), make_add_exponentials(dtype, stored=False)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
     def log_sum_exp_columns(block, part, parts):
         w = words(block)
         rows, columns = w[Block.reduced_outer], w[Block.kept_inner]
-        top = floats(w[Block.workspace] + part * w[Block.share_bytes])
-        total = floats(w[Block.workspace] + part * w[Block.share_bytes] + size * _COLUMNS)
+        top_at = w[Block.workspace] + part * w[Block.share_bytes]
+        total_at = top_at + size * _COLUMNS
+        top, total = floats(top_at), floats(total_at)
         blocks = (columns + _COLUMNS - 1) // _COLUMNS
         for unit in range(
             w[Block.kept_outer] * blocks * part // parts, w[Block.kept_outer] * blocks * (part + 1) // parts
@@ -99,10 +101,8 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 for j in range(count):
                     top[j] = choose(x[j] > top[j], x[j], top[j])
             for row in range(rows):
-                x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
-                for j in range(count):
-                    # Infinities have no difference: what is infinite itself counts once.
-                    total[j] += choose(x[j] == top[j], number(1), falling_exponential(x[j] - top[j]))
+                x_at = w[Block.x] + size * ((outer * rows + row) * columns + first)
+                add_exponentials((x_at, top_at, total_at, 0, count))
             for j in range(count):
                 y[j] = number(np.float64(top[j]) + math.log(np.float64(total[j])))
         return 0

@@ -158,16 +158,6 @@ def exponential(typing_context, x):
 
 
 @intrinsic
-def falling_exponential(typing_context, x):
-    """exp(x) of a float32 or float64 that is 0 or less, or NaN, as `write_exp` says."""
-
-    def generate(context, builder, signature, arguments):
-        return write_exp(builder, arguments[0], falls=True)
-
-    return x(x), generate
-
-
-@intrinsic
 def _reduced(typing_context, x):
     """2 ** n and exp(r) - 1 of a number, as `_Writer.reduced` says."""
 
