@@ -11,6 +11,8 @@ from atled.plugin import ArrayDesc, Call, op_spec
 from atled_contexts import Context, discovery
 from atled_cpu_numba import pool, widened
 from atled_cpu_numba.kernels import narrow_units
+from atled_cpu_numba.kernels.convolution import choice
+from atled_cpu_numba.kernels.shared.launch import narrow_dtypes
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 DTYPES = {"half": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -85,6 +87,47 @@ def test_the_kernel_in_float32_is_what_runs(config):
     arrays = [nn.NdArray.from_numpy_array(drawn(config, 4, 5)), nn.NdArray.from_numpy_array(drawn(config, 5, 6))]
     (call,) = nn.explain(F.affine, *arrays, using=f"cpu:{config}").calls
     assert call.chosen.note == "kernel in float32"
+
+
+WINOGRAD = {
+    "whole vectors": (F.convolution, (2, 16, 12, 16), (16, 16, 3, 3)),
+    "rows that fill no vectors": (F.convolution, (3, 13, 11, 7), (19, 13, 3, 3)),
+    "long rows": (F.convolution, (1, 7, 9, 50), (32, 7, 3, 3)),
+    "one image of few channels": (F.convolution, (1, 6, 30, 30), (40, 6, 3, 3)),
+    "shares of maps": (F.convolution, (1, 64, 8, 8), (300, 64, 3, 3)),
+    "a bias": (F.convolution, (2, 16, 14, 14), (24, 16, 3, 3), (24,)),
+    "5 x 5": (partial(F.convolution, pad=(2, 2)), (2, 16, 14, 14), (16, 16, 5, 5)),
+    "an adjoint": (F.deconvolution, (2, 16, 13, 13), (16, 20, 3, 3)),
+}
+
+
+@configs
+@pytest.mark.parametrize("name", WINOGRAD)
+def test_winograd_widens_what_it_collects(config, name):
+    function, *shapes = WINOGRAD[name]
+    arrays = [drawn(config, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    if name == "whole vectors":
+        arrays[0][0, 3, 5, 2:5] = np.inf, -np.inf, np.nan
+    before, expected = pool.thread_count(), in_single(function, *arrays).astype(DTYPES[config])
+    try:
+        for count in (1, 3):
+            pool.set_thread_count(count)
+            y = computed(config, function, *arrays)
+            # NaN of bf16 is none to NumPy.
+            np.testing.assert_array_equal(y.astype("f"), expected.astype("f"))
+    finally:
+        pool.set_thread_count(before)
+
+
+@pytest.mark.parametrize("dtype", narrow_dtypes())
+def test_winograd_needs_no_copy_of_its_input_in_float32(dtype):
+    x, w, y = (ArrayDesc(shape, np.dtype(dtype)) for shape in ((8, 64, 28, 28), (16, 64, 3, 3), (8, 16, 26, 26)))
+    geometry = {"pad": (0, 0), "stride": (1, 1), "dilation": (1, 1)}
+    call = Call(op_spec("Convolution"), (x, w), (y,), {**geometry, "base_axis": 1, "group": 1, "channel_last": False})
+    single = choice.prepare(widened.wide(call))
+    assert "winograd" in single.note
+    casts = 2 * (w.size + y.size) * np.float32().nbytes  # with room for their blocks
+    assert widened.prepare(call, choice.prepare).workspace < single.workspace + casts < single.workspace + 4 * x.size
 
 
 LARGE = {

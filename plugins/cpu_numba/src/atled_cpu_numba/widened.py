@@ -2,7 +2,8 @@
 
 Inputs are widened, and results rounded, once each, as a type config that computes in float32 has it. Where the kernel
 offers to have that done piece by piece (`Native.before`, `Native.after`), no row is needed for it: the piece is in the
-cache. Products widen their panels themselves (`kernels.products.narrow_products`).
+cache. Products widen their panels themselves (`kernels.products.narrow_products`), and Winograd's convolutions the rows
+that they collect.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from atled_cpu_numba.kernels.reduction import any_axes, full_reduction
 from atled_cpu_numba.kernels.shared.launch import native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
+from atled_cpu_numba.kernels.winograd import forward as winograd
 
 # Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
@@ -88,8 +90,13 @@ def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
     if in_chunks is not None:
         return in_chunks
     prepared = prepare_wide(wide(call, kept))
-    assert prepared.native is not None
-    rows = _Rows(call.inputs, call.outputs, prepared.native, prepared.workspace, prepared.packs, kept)
+    native = prepared.native
+    assert native is not None
+    first = call.inputs[0] if call.inputs else None
+    reading = winograd.reading(native, first.dtype.name) if first is not None and is_narrow(first.dtype) else None
+    if reading is not None:
+        native, kept = reading, (0,)
+    rows = _Rows(call.inputs, call.outputs, native, prepared.workspace, prepared.packs, kept)
     packs = [_narrow_pack(call, pack, rows.first_word) for pack in prepared.packs]
     return Prepared(native=rows.native, workspace=rows.workspace, packs=packs, note=prepared.note)
 

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, rounded, widened
-from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+from atled_cpu_numba.kernels.shared.vectors import Writer, generate_transpose, make_transpose_block, vector_intrinsic
 
 _INT16, _INT32 = ir.IntType(16), ir.IntType(32)
 _UPPER = 0xFFFF0000
@@ -157,3 +157,14 @@ def memory_intrinsic(
     typing.__name__ = typing.__qualname__ = name
     typing.__doc__ = doc
     return intrinsic(typing)
+
+
+def make_widening_transpose_block(dtype: str) -> Any:
+    """As `make_transpose_block`, of rows of any float; what is narrow becomes float32."""
+    if dtype in SIZES:
+        return make_transpose_block(dtype)
+
+    def generate(w, *arguments):
+        generate_transpose(w, *arguments, reader=NarrowWriter(w.builder, dtype, moves=True))
+
+    return vector_intrinsic("widening_transpose_block", 5, generate, "See make_widening_transpose_block.")

@@ -265,14 +265,15 @@ def transpose_registers(w: Writer, rows: list[Any]) -> None:
         step //= 2
 
 
-def _generate_transpose(w, source, source_row, row_count, target, target_row):
-    builder = w.builder
-    source, target = w.pointer(source), w.pointer(target)
+def generate_transpose(w, source, source_row, row_count, target, target_row, *, reader=None):
+    """See make_transpose_block.  reader: of the source; None if that is of the same floats as the target."""
+    builder, reader = w.builder, reader or w
+    source, target = reader.pointer(source), w.pointer(target)
     last = builder.sub(row_count, w.number(1))
     rows = []
     for r in range(w.width):
         inside = builder.select(builder.icmp_signed("<", w.number(r), row_count), w.number(r), last)
-        rows.append(w.load(w.at(source, builder.mul(source_row, inside))))
+        rows.append(reader.load(reader.at(source, builder.mul(source_row, inside))))
     transpose_registers(w, rows)
     for c in range(w.width):
         w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
@@ -285,7 +286,7 @@ def make_transpose_block(dtype: str) -> Any:
     target[c * target_row + r] = source[r * source_row + c]. Rows from row_count >= 1 on are not read; the last one is
     repeated in their place. Stores ascend in c, so rows of the target may overlap: the later one stays.
     """
-    return vector_intrinsic("transpose_block", 5, _generate_transpose, "See make_transpose_block.", dtype)
+    return vector_intrinsic("transpose_block", 5, generate_transpose, "See make_transpose_block.", dtype)
 
 
 def make_copy(count: int, dtype: str = "float32") -> Any:

@@ -13,15 +13,18 @@ Contexts with `local_errors=True` or `deterministic=True` have everything comput
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 
-from atled.plugin import Call, NamedTuple, Prepared
+from atled.plugin import Call, NamedTuple, Native, Prepared
+from atled_cpu_numba.kernels.shared.elements import item_bytes
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
     launch,
+    narrow_dtypes,
     optional_words,
     piece_starts,
     share_count,
@@ -94,6 +97,7 @@ class Block:
     results_start: int
     shared_bytes: int  # before the workspaces of the shares, for the transformed weights if shares are made of maps
     collect_rows: int  # address of COLLECT_ROWS
+    source_bytes: int  # of an element of x
     transform: int  # address of TRANSFORM_WEIGHTS
     transformed: int  # address of all weights as that makes them, or 0
     after: int  # range kernel to run on what is written of the result, or 0
@@ -278,7 +282,7 @@ def _build(dtype: str, side: int) -> Callable[..., int]:
                     rows = min(tile_lines - row, after - line)
                     line += rows
                     size = w[Block.height] * w[Block.width]
-                    x = w[Block.x] + element * (image * channels + channel) * size
+                    x = w[Block.x] + w[Block.source_bytes] * (image * channels + channel) * size
                     q[CollectRows.source], q[CollectRows.known] = x, min(vector, channels - channel)
                     height, source_width, top = w[Block.height], w[Block.width], step * row - w[Block.pad_h]
                     wanted = step * rows + beside
@@ -366,6 +370,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         maps_at_once=plan.maps_at_once,
         weight_size=weight_size,
         collect_rows=COLLECT_ROWS[problem.dtype].address(),
+        source_bytes=SIZES[problem.dtype],
         transform=TRANSFORM_WEIGHTS[problem.kernel**2][problem.dtype].address(),
         **starts,
     )
@@ -391,6 +396,17 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         packs=(transformed,),
         note=f"winograd {problem.step}x{problem.step}, {plan.at_once * problem.tiles[1]} tiles at once",
     )
+
+
+def reading(native: Native, dtype: str) -> Native | None:
+    """The same kernel for an x of half or bf16, which it widens as it reads; None if it is none of these here."""
+    if native.owner not in [kernels["float32"] for kernels in WINOGRAD.values()] or dtype not in narrow_dtypes():
+        return None
+    narrow = copy.copy(native)
+    narrow.block = native.block.copy()
+    narrow.block[Block.collect_rows] = COLLECT_ROWS[dtype].address()
+    narrow.block[Block.source_bytes] = item_bytes(dtype)
+    return narrow
 
 
 class _Plan(NamedTuple):

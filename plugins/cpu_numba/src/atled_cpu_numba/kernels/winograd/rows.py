@@ -1,15 +1,16 @@
 """The piece that the Winograd kernels share: rows of some planes with the planes in the lanes, and zeros around them.
 
 COLLECT_ROWS is a kernel of its own, called by address with a block in the caller's workspace, so that it is compiled
-once.
+once. Planes of half and bf16 are widened on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
+from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
 
 BLOCK_BYTES = 128  # room that a caller reserves for the block
@@ -33,13 +34,15 @@ class CollectRows:
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.narrow_writer import make_widening_transpose_block
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy, make_transpose_block
+    from atled_cpu_numba.kernels.shared.vectors import make_copy
 
-    element, floats = SIZES[dtype], Real(dtype).pointer
-    transpose_block = make_transpose_block(dtype)
-    vector = lanes_of(dtype).vector
-    copy = make_copy(vector, dtype)
+    real, source_element = real_of(dtype), item_bytes(dtype)
+    element, floats = SIZES[real], Real(real).pointer
+    transpose_block = make_widening_transpose_block(dtype)
+    vector = lanes_of(real).vector
+    copy = make_copy(vector, real)
 
     @kernel
     def collect_rows(block, part, parts):
@@ -56,7 +59,7 @@ def _build(dtype: str) -> Callable[..., int]:
         for p in range(0 if in_rows else (end - begin + vector - 1) // vector):
             here = min(begin + p * vector, end - vector)
             at = flat + element * vector * (here - begin)
-            transpose_block((source + element * here, height * width, known, at, vector))
+            transpose_block((source + source_element * here, height * width, known, at, vector))
         for i in range(lines):
             target = padded + element * vector * i * length
             line = floats(target)
@@ -67,10 +70,12 @@ def _build(dtype: str) -> Callable[..., int]:
             for j in range(after, vector * length):
                 line[j] = 0.0
             if inside and in_rows:
-                at, to = source + element * (top + i) * width, target + element * vector * left
+                at, to = source + source_element * (top + i) * width, target + element * vector * left
                 for p in range(blocks):
                     here = min(p * vector, count - vector)
-                    transpose_block((at + element * here, height * width, known, to + element * vector * here, vector))
+                    transpose_block(
+                        (at + source_element * here, height * width, known, to + element * vector * here, vector)
+                    )
             elif inside:
                 at, to = flat + element * vector * ((top + i) * width - begin), target + element * vector * left
                 for j in range(count):
@@ -80,4 +85,4 @@ def _build(dtype: str) -> Callable[..., int]:
     return collect_rows
 
 
-COLLECT_ROWS = kernels_by_dtype("collect_rows", _build)
+COLLECT_ROWS = kernels_by_dtype("collect_rows", _build, dtypes=ANY)
