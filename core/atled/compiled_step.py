@@ -95,7 +95,8 @@ class CompiledStep:
     def __call__(self, *batch: Any) -> Variable:
         """Fill the inputs and do a step; returns the loss, whose `d` has its value.
 
-        batch: per input what can be assigned to its `d`; none at all leaves the inputs as they are.
+        batch: per input what can be assigned to its `d`, which repeats axes of size 1, so that a last batch of one
+            sample counts as many; none at all leaves the inputs as they are.
 
         Raises:
             TypeError: the number of arrays is another.  ValueError: the solver has no parameters any more, or the loss

@@ -43,6 +43,10 @@ def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequenc
     largest element in float32 where the network has no more than some dozens of layers. Several threads may call it at
     once.
 
+    Inputs may have other sizes than when the graph was recorded. Sizes in it follow, or the call is refused; but
+    numbers that Python computed of a size stay as they were, as in `F.sum(x, axis=1) / x.shape[1]`: let functions find
+    the sizes, as `F.mean(x, axis=1)` does, or record a graph and make an inference for each size.
+
     The graph is taken as it is now; parameters are read as they are at each call. What another thread assigns to one
     meanwhile, or a solver to all, a call sees as a whole or not at all: if need be it runs again, or they wait for it.
     Only writes through views that somebody holds are not seen.

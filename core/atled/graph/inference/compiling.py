@@ -18,7 +18,7 @@ from atled.graph.inference.folded_on_host import FoldedOnHost, Looks, fits
 from atled.graph.inference.folding import PRODUCTS, read_attributes
 from atled.graph.inference.joined_axes import JoinedAxes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
-from atled.graph.inference.sizes import check_repetition
+from atled.graph.inference.sizes import check_index, check_made, check_repetition, check_written
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks, plugin_generation
@@ -235,6 +235,13 @@ class _Building:
             for number, (desc, shape) in enumerate(zip(inputs, recorded.input_shapes, strict=True))
             if desc.shape != shape
         }
+        # Recorded sizes of axes that have others now, of these and of what depends on them.
+        self._changed_sizes = {
+            old
+            for desc, shape in zip(inputs, recorded.input_shapes, strict=True)
+            for old, new in zip(shape, desc.shape, strict=True)
+            if old != new
+        }
         for leaf, (number, desc) in enumerate([*enumerate(inputs), *parameters]):
             self._values[leaf] = self.graph.external(number, desc)
 
@@ -254,6 +261,10 @@ class _Building:
         values = [self._values.get(each) for each in call.operands]
         self._joined.note(call, values, made)
         shapes = [before if value is None else value.shape for value, before in zip(values, call.shapes, strict=True)]
+        check_made(call, shapes, len(made))
+        check_written(call, self._changed_sizes)
+        for value, before in zip(made, call.output_shapes, strict=False):  # auxiliary ones may be left out
+            self._changed_sizes.update(old for old, new in zip(before, value.shape, strict=True) if old != new)
         are_kept = [each in self._are_fixed or each in self._changed for each in call.operands]
         check_repetition(call, shapes, are_kept)
 
@@ -324,6 +335,9 @@ class _Building:
                 if shifted is not None:
                     return [shifted]
         values = [self._value(each) for each in call.operands]
+        source = call.operands[0] if call.operands else None
+        if isinstance(source, tuple) and values[0] is not None:
+            check_index(call, values[0].shape, self._recorded.calls[source[0]])
         return added(self.graph, call, values, self._joined.attributes_for(call, values))
 
     def _normalized(self, number: int, call: OneCall) -> IRValue | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+from atled.array_desc import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.inference.recorded import OneCall
+from atled.type_configs import compute_dtype
 
 Shape = tuple[int, ...]
 
@@ -19,14 +21,23 @@ def attributes_for(call: OneCall, shapes: Sequence[Shape | None]) -> Mapping[str
     that of an axis follows from the recorded shapes.
     """
     attributes = call.spec.for_shapes(call.attributes, shapes)
-    if tuple(shapes) == tuple(call.shapes) or call.spec.name not in _RULES:
+    if tuple(shapes) == tuple(call.shapes):
         return attributes
-    before, after = call.shapes[0], shapes[0]
-    assert before is not None and after is not None
-    if before == after:
-        return attributes
-    axes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-    return {**attributes, **_RULES[call.spec.name](attributes, before, after, axes)}
+    before, after = (call.shapes[0], shapes[0]) if shapes else (None, None)
+    if call.spec.name in _RULES and before is not None and after is not None and before != after:
+        axes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+        attributes = {**attributes, **_RULES[call.spec.name](attributes, before, after, axes)}
+    _check(call, attributes, shapes)
+    return attributes
+
+
+def _check(call: OneCall, attributes: Mapping[str, Any], shapes: Sequence[Shape | None]) -> None:
+    """The op's own error where its attributes do not fit to inputs of other shapes: kernels trust them.
+
+    The 6 largest of the elements of a sample that has 3 are read behind it.
+    """
+    dtype = compute_dtype(call.context.backends[0][1])
+    call.spec.normalize(dict(attributes), *(None if shape is None else ArrayDesc(shape, dtype) for shape in shapes))
 
 
 def check_repetition(call: OneCall, shapes: Sequence[Shape | None], are_kept: Sequence[bool]) -> None:
@@ -49,6 +60,67 @@ def check_repetition(call: OneCall, shapes: Sequence[Shape | None], are_kept: Se
         if any(kept and now[axis] == before[axis] and now[axis] in shrunk for before, now, kept in sized):
             given, recorded = (", ".join(str(each[which]) for each in sized) for which in (1, 0))
             raise unknown(f"{call.spec.name} of {given}", f"axis {axis} was not repeated when recorded with {recorded}")
+
+
+def check_made(call: OneCall, shapes: Sequence[Shape | None], count: int) -> None:
+    """ValueError where a call, such as F.split, makes more or fewer arrays than when it was recorded.
+
+    What follows reads those that there were: of others it would miss some, or not see them.
+    """
+    if call.spec.outputs[0].endswith("...") and count != len(call.output_shapes):
+        raise unknown(
+            f"{call.spec.name} of {shapes[0]}",
+            f"it makes {count} arrays, and made {len(call.output_shapes)} when recorded with {call.shapes[0]}",
+        )
+
+
+def check_index(call: OneCall, shape: Shape | None, source: OneCall | None) -> None:
+    """ValueError where a reshape joins what may be the only sample that there was when `x[0]` was recorded.
+
+    `x[0]` is a slice and a reshape, of 1 sample the same as `F.reshape(x[:], x.shape[1:])`.
+
+    shape: of what the call reads.  source: what makes that, None for a leaf.
+    """
+    before = call.shapes[0]
+    if call.spec.name != "Reshape" or source is None or source.spec.name != "Slice" or before is None or shape is None:
+        return
+    lost = [axis for axis, (old, new) in enumerate(zip(before, shape, strict=True)) if old == 1 != new]
+    result = call.attributes["shape"]
+    if lost and len(result) < len(before) and _without_ones(result) == _without_ones(before):
+        raise unknown(
+            f"index of {source.shapes[0]} that gives {result}",
+            f"axis {lost[0]}, which it leaves out, had size 1 and has {shape[lost[0]]}: whether it was indexed, as by "
+            "x[0], or joined with another axis is not known",
+        )
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(size for size in shape if size != 1)
+
+
+def check_written(call: OneCall, changed_sizes: Set[int]) -> None:
+    """ValueError where a call writes down a size that was one of those that changed, and which its inputs do not have.
+
+    `F.broadcast(F.mean(x, axis=1, keepdims=True), x.shape)` repeats as often as x was long when it was recorded.
+
+    changed_sizes: recorded sizes of axes that have others now, of the inputs and of what depends on them.
+    """
+    shape = call.attributes.get("shape", ())
+    if call.spec.name == "Broadcast":
+        before = call.shapes[0]
+        assert before is not None
+        written = [size for size, own in zip(shape, before, strict=True) if size != own]
+    elif call.spec.name.endswith(("Grad", "Gather")):
+        written = list(shape)  # that of what the gradient is for
+    else:
+        return
+    found = changed_sizes & set(written)
+    if found:
+        raise unknown(
+            f"{call.spec.name} to {shape}",
+            f"a size of {min(found)} is written down, and an axis that had this size has another one now: whether it "
+            "follows that is not known",
+        )
 
 
 def _reshaped(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
@@ -113,15 +185,36 @@ def _sliced(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Se
     return {"stop": tuple(stop)}
 
 
-def unknown(asked: str, wrong: str) -> ValueError:
-    """The error for sizes that do not follow from the recorded ones."""
-    return ValueError(
-        four_parts(asked, wrong, "", "record the graph with other sizes, best with a batch of 2 or more, or with these")
-    )
+def _pooled(attributes: Mapping[str, Any], before: Shape, after: Shape, axes: Sequence[int]) -> Mapping[str, Any]:
+    """Of an axis that one window took whole, as of `F.average_pooling(x, x.shape[2:])`, it is not known what to do."""
+    kernel, first = attributes["kernel"], len(before) - len(attributes["kernel"]) - attributes["channel_last"]
+    for axis in axes:
+        position = axis - first
+        if 0 <= position < len(kernel) and kernel[position] == before[axis] and not attributes["pad"][position]:
+            raise unknown(
+                f"pooling of windows of {kernel}",
+                f"one took axis {axis} whole, which had size {before[axis]} and has {after[axis]}: whether it is to be "
+                "as large as that is not known",
+                "take axes of any size by F.global_average_pooling, or by F.mean, F.max or F.sum with axis= and "
+                "keepdims=True",
+            )
+    return {}
+
+
+def unknown(asked: str, wrong: str, remedy: str = "") -> ValueError:
+    """The error for sizes that do not follow from the recorded ones.
+
+    remedy: another one, if there is one.
+    """
+    general = "record the graph with other sizes, best with a batch of 2 or more, or with these"
+    return ValueError(four_parts(asked, wrong, "", f"{remedy}; or {general}" if remedy else general))
 
 
 _RULES: Mapping[str, Callable[[Mapping[str, Any], Shape, Shape, Sequence[int]], Mapping[str, Any]]] = {
+    "AveragePooling": _pooled,
     "Broadcast": _broadcast,
+    "MaxPooling": _pooled,
     "Reshape": _reshaped,
     "Slice": _sliced,
+    "SumPooling": _pooled,
 }
