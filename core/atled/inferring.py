@@ -48,8 +48,8 @@ def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequenc
     the sizes, as `F.mean(x, axis=1)` does, or record a graph and make an inference for each size.
 
     The graph is taken as it is now; parameters are read as they are at each call. What another thread assigns to one
-    meanwhile, or a solver to all, a call sees as a whole or not at all: if need be it runs again, or they wait for it.
-    Only writes through views that somebody holds are not seen.
+    meanwhile, or a solver or `nn.load_parameters` to all, a call sees as a whole or not at all: if need be it runs
+    again, or they wait for it. Only writes through views that somebody holds are not seen.
 
     Args:
         outputs: what to compute; one Variable gives calls that return an array, a list those that return a list.

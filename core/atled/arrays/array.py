@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from atled.arrays.cell import FLOAT32, UNWRITTEN, ArrayCell
-from atled.arrays.epoch import WRITES
 from atled.arrays.operators import ArrayOperators
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
@@ -139,13 +138,11 @@ class NdArray(ArrayOperators):
 
     def _write(self, values: np.ndarray, dtype: np.dtype) -> None:
         cell = self.cell
-        storage = cell.output(HOST, dtype)
-        cell.is_being_written = True
+        storage = cell.begin_write(HOST, dtype)
         try:
             np.copyto(storage.array(self.shape, dtype), values, casting="unsafe")
         finally:
-            cell.last_write = next(WRITES)  # what was computed from it meanwhile does not hold
-            cell.is_being_written = False
+            cell.end_write()
 
     def zero(self) -> None:
         """Set every element to 0, lazily; as a gradient it then counts as not written."""

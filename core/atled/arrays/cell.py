@@ -330,6 +330,18 @@ class ArrayCell:
             announce((id(self),))
         return self._prepared(place, dtype)
 
+    def begin_write(self, place: Place, dtype: np.dtype) -> Storage:
+        """As `output`, of an array that others may read: they are told until `end_write`."""
+        if WATCHES:
+            announce((id(self),))
+        self.is_being_written = True  # before the write is counted: who sees no number between looks no further
+        return self._prepared(place, dtype)
+
+    def end_write(self) -> None:
+        """The values are written; what another thread computed of the array meanwhile does not hold."""
+        self.touched()
+        self.is_being_written = False
+
     def _prepared(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage at a place, as the head, for values that will be written."""
         if self.storage is None or self.place is not place or self.dtype != dtype:

@@ -188,11 +188,12 @@ class CachedCall:
             self._call.run(cells, [into], list(floats.values()))
             return
         storages: list[Any] = [None if cell is None else cell.storage for cell in cells]
-        storages.append(into.output(HOST, direct.outputs[0][0]))  # last: it may give an input other memory
-        addresses = [0 if storage is None else storage.address for storage in storages]
-        status = direct.run_on(addresses, floats.values())
-        if into.is_source:
-            into.touched()  # once more: what another thread kept of it meanwhile is stale
+        try:
+            storages.append(into.begin_write(HOST, direct.outputs[0][0]))  # last: it may give an input other memory
+            addresses = [0 if storage is None else storage.address for storage in storages]
+            status = direct.run_on(addresses, floats.values())
+        finally:
+            into.end_write()
         if status:
             direct.fail(status, addresses)
 

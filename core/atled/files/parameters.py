@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from atled.arrays.together import written_together
 from atled.errors import four_parts, listing
 from atled.files.entry import Entry
 from atled.files.replacing import replacing
@@ -98,7 +99,8 @@ def load_parameters(path: str | os.PathLike[str]) -> None:
 
     A parameter that is there gets the values of the file (graphs that use it see them) and keeps its dtype and
     need_grad; one that is not there is made. Others stay. Everything is checked before anything is changed, and nothing
-    in the file is run or leads to another file.
+    in the file is run or leads to another file. An inference that another thread calls meanwhile sees all the new
+    values or none.
 
     Args:
         path: of a file written by `save_parameters` or `atled.utils.save`, or by NNabla; its suffix says the format:
@@ -147,8 +149,9 @@ def take(asked: str, loaded: list[Entry]) -> None:
         while new:
             made[new[0].key] = _variable(new[0])
             new.popleft()
-        for item, param in known:
-            param.d = item.values
+        with written_together([param.data.cell for _, param in known]):
+            for item, param in known:
+                param.d = item.values
         for key, param in made.items():
             set_parameter(key, param)
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
+from atled.arrays.together import is_amid_writes
 from atled.arrays.watches import close_watch, open_watch
 
 T = TypeVar("T")
@@ -64,8 +65,8 @@ class _Waiting:
             time.sleep(_PAUSE_S)
 
     def before_write(self) -> None:
-        """Wait, unless it is code within the run that writes."""
-        if threading.get_ident() != self._thread:
+        """Wait, unless it is code within the run that writes, or one has begun for whose end the run waits."""
+        if threading.get_ident() != self._thread and not is_amid_writes():
             self._ended.wait()
 
     def __exit__(self, *_: object) -> None:

@@ -440,8 +440,8 @@ class Binding:
                 except IndexError:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
-            if self._changed:
-                for cell in self._changed:
+            if self._changed or self._computed:
+                for cell in (*self._changed, *self._computed):
                     cell.is_being_written = True
                 next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             try:
@@ -469,6 +469,7 @@ class Binding:
                         cell.is_being_written = False
                     for cell in self._computed:
                         cell.last_run = version
+                        cell.is_being_written = False
             if EXPECTING and self.random_states:
                 self.remember(id(self.random_states), partial(go_back, self.random_states))
             if self._on_devices is not None:

@@ -147,21 +147,24 @@ class ShortCall(OneCall, ABC):
         if WATCHES:
             announce(id(inputs[number]) for number in self.mutated)
         storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]  # settled
-        held: list[object] = []
-        for (dtype, size), given in zip(self.outputs, outputs, strict=True):
-            cell = ArrayCell(size) if given is None else given
-            held.append(cell)
-            storages.append(cell.output(HOST, dtype))
-        if self._random_state >= 0:
-            advance(inputs[self._random_state])
+        held: list[ArrayCell] = []
+        changed: list[Any] = [inputs[number] for number in self.mutated]  # what is mutated is there
         try:
+            for cell in changed:
+                cell.is_being_written = True
+            for (dtype, size), given in zip(self.outputs, outputs, strict=True):
+                if given is None:
+                    held.append(ArrayCell(size))
+                    storages.append(held[-1].output(HOST, dtype))
+                else:
+                    changed.append(given)
+                    storages.append(given.begin_write(HOST, dtype))
+            if self._random_state >= 0:
+                advance(inputs[self._random_state])
             status = self._compute(storages, floats)
         finally:
-            for number in self.mutated:
-                inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
-            for given in outputs:
-                if given is not None and given.is_source:
-                    given.touched()  # once more: what another thread kept of it meanwhile is stale
+            for cell in changed:
+                cell.end_write()
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
@@ -403,19 +406,24 @@ class DeviceCall(OneCall):
             announce(id(cell) for cell, *_ in written)
         arrays = [self._copied(cell) for cell in (inputs[:-1] if self._is_random else inputs)]
         for cell, *_ in written:
+            cell.is_being_written = True
             cell.outdate_copies()
-        if self._is_random:
-            advance(inputs[-1])
-            arrays.append(random_state_by_shape(inputs[-1]))
-        self.compute(inputs, arrays, [None if each is None else each[2].address for each in made], floats)
-        if EXPECTING and self._is_random:
-            states = [arrays[-1][(2,)]]
-            self.place.failures.remember(id(inputs[-1]), partial(go_back, states))
-        # Not before: what a failed run leaves in there is no value of theirs.
-        for cell, dtype, storage in written:
-            cell.written_at(self.place, dtype, storage)
-            if cell.use or cell.is_source:
-                cell.touched()
+        try:
+            if self._is_random:
+                advance(inputs[-1])
+                arrays.append(random_state_by_shape(inputs[-1]))
+            self.compute(inputs, arrays, [None if each is None else each[2].address for each in made], floats)
+            if EXPECTING and self._is_random:
+                states = [arrays[-1][(2,)]]
+                self.place.failures.remember(id(inputs[-1]), partial(go_back, states))
+            # Not before: what a failed run leaves in there is no value of theirs.
+            for cell, dtype, storage in written:
+                cell.written_at(self.place, dtype, storage)
+                if cell.use or cell.is_source:
+                    cell.touched()
+        finally:
+            for cell, *_ in written:
+                cell.is_being_written = False
 
     def fetch(self, inputs: Sequence[ArrayCell | None]) -> list[Any]:
         """The present values of settled inputs on the device, each by shape (`DeviceStorage.address`).

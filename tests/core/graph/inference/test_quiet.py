@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.arrays.cell import ArrayCell
+from atled.arrays.together import written_together
 from atled.arrays.watches import WATCHES
 from atled.graph.inference.quiet import run_whole
 from atled_contexts import Context
@@ -75,6 +77,64 @@ def test_an_update_of_a_solver_is_seen_whole():
     with meanwhile(solver.update):
         found = [infer(ones) for _ in range(30)]
     assert not np.any(found)
+
+
+@pytest.mark.parametrize("write", ["outputs", "in_place"])
+def test_what_a_function_writes_is_seen_whole(write):
+    x = nn.Variable((1, SIZE))
+    w = nn.Variable.from_numpy_array(np.ones((1, SIZE), np.float32))
+    infer = nn.inference([F.max(x * w), F.min(x * w)], x)
+    ones = np.ones((1, SIZE), np.float32)
+    constant, data = nn.NdArray.from_numpy_array(ones), w.data
+
+    def into_outputs() -> None:
+        F.pow_scalar(constant, 1.5, outputs=[w.data])
+        F.add_scalar(constant, 1.0, outputs=[w.data])
+
+    def in_place() -> None:
+        nonlocal data
+        data += 1.0
+        data -= 1.0
+
+    with meanwhile(into_outputs if write == "outputs" else in_place):
+        found = [infer(ones) for _ in range(60)]
+    assert all(largest == least for largest, least in found)
+
+
+def test_parameters_from_a_file_are_seen_whole(tmp_path):
+    x = nn.Variable((1, SIZE))
+    parameters = [nn.parameter.get_parameter_or_create(name, (1, SIZE)) for name in "abcd"]
+    infer = nn.inference(F.max(F.abs(parameters[0] + parameters[1] + parameters[2] - 3 * parameters[3] + x)), x)
+    paths = [str(tmp_path / f"{value}.npz") for value in (1, 2)]
+    for value, path in enumerate(paths):
+        for parameter in parameters:
+            parameter.d = value
+        nn.save_parameters(path)
+    zeros = np.zeros((1, SIZE), np.float32)
+    with meanwhile(lambda: [nn.load_parameters(path) for path in paths]):
+        found = [infer(zeros) for _ in range(60)]
+    assert not np.any(found)
+
+
+def test_a_writer_of_several_arrays_that_has_begun_waits_for_no_run():
+    cells = [ArrayCell(1), ArrayCell(1)]
+    begun, order = threading.Event(), []
+
+    def write() -> None:
+        with written_together(cells):
+            begun.set()
+            while not WATCHES:  # until the run waits for the end of this
+                time.sleep(1e-4)
+            for cell in cells:
+                cell.fill(1)
+            order.append("written")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    begun.wait()
+    run_whole(lambda: order.append("run"), cells)
+    writer.join()
+    assert order == ["run", "run", "written", "run"]
 
 
 def test_a_run_beside_a_writer_is_done_again():
