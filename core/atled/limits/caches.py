@@ -25,10 +25,14 @@ def cache_counts() -> dict[str, int]:
 
 
 def clear_caches(*names: str) -> None:
-    """Forget what the caches of these names hold; without a name, what every cache holds. KeyError: no such cache."""
+    """Forget what the caches of these names hold; without a name, what every cache holds.
+
+    One that is not registered, as its module was not imported yet, holds nothing.
+    """
     for name in names or list(_CACHES):
-        _, clear = _CACHES[name]
-        clear()
+        if name in _CACHES:
+            _, clear = _CACHES[name]
+            clear()
 
 
 class Generations(dict[Hashable, V]):

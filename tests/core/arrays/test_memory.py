@@ -10,6 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.arrays.storage import POOL, HostStorage, Pool
+from atled.limits import caches
 
 MIB = 1 << 20
 
@@ -107,6 +108,13 @@ def test_nothing_large_is_kept_under_a_limit_of_zero():
     assert host()["limit_bytes"] == 0
     F.exp(nn.NdArray((MIB,)))
     assert host()["kept_bytes"] < MIB
+
+
+def test_a_limit_may_be_the_first_thing_that_a_program_sets(monkeypatch):
+    for name in list(caches._CACHES):  # none is there before a function was called
+        monkeypatch.delitem(caches._CACHES, name)
+    nn.set_memory_cache_limit(MIB)
+    assert POOL.limit_bytes == MIB
 
 
 def test_devices_are_counted_by_their_plugins():
