@@ -12,7 +12,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.spares import spares_of
-from atled.arrays.watches import WATCHES, announce
+from atled.arrays.together import written_together
 from atled.calling.auto_mode import get_auto_forward
 from atled.graph.keyed.kept import Kept
 from atled.graph.record.random_state import new_random_state
@@ -237,11 +237,14 @@ class CachedCall:
         # Cells with a code are in host memory, as the kernel wants it.
         used: list[Any] = [*cells, random_state, *made] if is_random else [*cells, *made]
         addresses = [0 if cell is None else cell.storage.address for cell in used]
-        if WATCHES:
-            announce(id(used[number]) for number in direct.mutated)
-        status = direct.run_on(addresses, floats.values())
-        for number in direct.mutated:
-            used[number].touched()
+        if not direct.mutated:
+            status = direct.run_on(addresses, floats.values())
+        else:
+            changed = [used[number] for number in direct.mutated]
+            with written_together(changed):
+                status = direct.run_on(addresses, floats.values())
+            for cell in changed:
+                cell.outdate_copies()
         if status:
             direct.fail(status, addresses)
         return made, random_state

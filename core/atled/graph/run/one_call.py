@@ -12,6 +12,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Storage
+from atled.arrays.epoch import WRITES
 from atled.arrays.failures import EXPECTING
 from atled.arrays.place import HOST
 from atled.arrays.spares import spare_workspaces_of
@@ -150,8 +151,10 @@ class ShortCall(OneCall, ABC):
         held: list[ArrayCell] = []
         changed: list[Any] = [inputs[number] for number in self.mutated]  # what is mutated is there
         try:
-            for cell in changed:
-                cell.is_being_written = True
+            if changed:
+                for cell in changed:
+                    cell.is_being_written = True
+                next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             for (dtype, size), given in zip(self.outputs, outputs, strict=True):
                 if given is None:
                     held.append(ArrayCell(size))

@@ -101,6 +101,29 @@ def test_what_a_function_writes_is_seen_whole(write):
     assert all(largest == least for largest, least in found)
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_running_statistics_are_seen_whole(is_at_once):
+    x = nn.Variable((1, SIZE))
+    parameters = [nn.Variable((1, SIZE)) for _ in range(4)]
+    for variable, value in zip(parameters, (0, 1, 1, 2), strict=True):  # beta, gamma, mean, variance
+        variable.d = value
+    infer = nn.inference(F.batch_normalization(x, *parameters, batch_stat=False, eps=1e-9), x)
+    batch = np.repeat(np.array([[0], [2]], np.float32), SIZE, axis=1)  # of mean 1 and variance 2
+
+    def write() -> None:
+        for times in (2, 1):
+            given = nn.Variable.from_numpy_array(batch * times)
+            with nn.auto_forward(is_at_once):
+                F.batch_normalization(given, *parameters, decay_rate=0.0, batch_stat=True).forward()
+
+    zeros = np.zeros((1, SIZE), np.float32)
+    expected = infer(zeros)
+    with meanwhile(write):
+        found = [infer(zeros) for _ in range(40)]
+    for result in found:
+        np.testing.assert_allclose(result, expected, rtol=1e-4)  # of any multiple
+
+
 def test_parameters_from_a_file_are_seen_whole(tmp_path):
     x = nn.Variable((1, SIZE))
     parameters = [nn.parameter.get_parameter_or_create(name, (1, SIZE)) for name in "abcd"]
