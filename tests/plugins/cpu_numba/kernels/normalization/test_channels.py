@@ -13,6 +13,9 @@ CASES = [
     ((3, 70, 2, 2), 1),
     ((3, 2, 40, 60), 1),
     ((2, 3, 5), 0),
+    ((131, 40), 1),
+    ((70, 5, 3), 1),
+    ((9, 2100), 1),
 ]
 EPS, DECAY = 1e-3, 0.9
 
@@ -104,6 +107,30 @@ def test_a_mean_far_from_zero_costs_no_digits_of_the_variance(run, shape, offset
     others = tuple(i for i in range(len(shape)) if i != 1)
     np.testing.assert_allclose(batch_mean, x.mean(others, keepdims=True), rtol=1e-7)
     np.testing.assert_allclose(batch_variance, x.var(others, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(300, 5), (130, 3, 7)])
+@pytest.mark.parametrize("place", [0, 17, 100])
+@pytest.mark.parametrize("outlier", [1e3, -1e4])
+def test_columns_that_change_in_the_middle_cost_no_digits_of_the_variance(run, shape, place, outlier):
+    arrays = draw(shape, 1, "float32")
+    arrays[0][place] += np.float32(outlier)
+    arrays[0][place + 20 :] += np.float32(outlier / 10)
+    x = arrays[0].astype("d")
+    _, batch_mean, batch_variance = forward(run, arrays, 1, True)
+    others = tuple(i for i in range(len(shape)) if i != 1)
+    mean, variance = x.mean(others, keepdims=True), x.var(others, keepdims=True)
+    assert (np.abs(batch_mean - mean) < 1e-6 * np.sqrt(variance)).all()
+    np.testing.assert_allclose(batch_variance, variance, rtol=1e-6)
+
+
+@both_dtypes
+def test_columns_have_the_same_bits_for_any_count_of_shares(run, dtype):
+    found = []
+    for parts in (1, 2, 5):
+        arrays = draw((90, 700), 1, dtype)
+        found.append(np.concatenate([*forward(run, arrays, 1, True, parts), arrays[3], arrays[4]]))
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
 
 
 def test_calls_without_some_array_are_refused(make_call):

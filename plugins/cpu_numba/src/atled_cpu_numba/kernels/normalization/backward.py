@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH
+from atled_cpu_numba.kernels.normalization.forward import STRETCH, STRETCH_ROWS
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype
 from atled_cpu_numba.kernels.shared.layout import layout
@@ -120,11 +120,13 @@ def _build_columns(dtype: str) -> Callable[..., int]:
         gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
         gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
         count = float(outer * inner)
+        row_bytes, most = size * channels * inner, step * inner
         own = w[Backward.workspace] + part * w[Backward.share_bytes]
-        totals, products = floats64(own), floats64(own + 8 * COLUMNS)
-        own += 16 * COLUMNS
-        middles, a = floats(own), floats(own + size * COLUMNS)
-        b, c = floats(own + 2 * size * COLUMNS), floats(own + 3 * size * COLUMNS)
+        totals, products = floats64(own), floats64(own + 8 * most)
+        own += 16 * most
+        middles, a = floats(own), floats(own + size * most)
+        b, c = floats(own + 2 * size * most), floats(own + 3 * size * most)
+        sums, mixed = b, c  # of a stretch; then what results are made of
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
             first = unit * step
@@ -134,14 +136,39 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 totals[j] = 0.0
                 products[j] = 0.0
                 middles[j] = mean[first + j // inner]
-            for n in range(outer):
-                row = (n * channels + first) * inner
-                if w[Backward.before] != 0:
-                    call3(w[Backward.before], w[Backward.before_block], row, row + width)
-                x, gy = floats(w[Backward.x] + size * row), floats(w[Backward.gy] + size * row)
+            for top in range(0, outer, STRETCH_ROWS):
+                rows = min(STRETCH_ROWS, outer - top)
                 for j in range(width):
-                    totals[j] += gy[j]
-                    products[j] += gy[j] * (x[j] - middles[j])
+                    sums[j] = number(0)
+                    mixed[j] = number(0)
+                for piece in range((rows + 3) // 4):
+                    some = min(4, rows - 4 * piece)
+                    at = (top + 4 * piece) * row_bytes + size * first * inner
+                    if w[Backward.before] != 0:
+                        for n in range(some):
+                            row = ((top + 4 * piece + n) * channels + first) * inner
+                            call3(w[Backward.before], w[Backward.before_block], row, row + width)
+                    x_at, gy_at = w[Backward.x] + at, w[Backward.gy] + at
+                    if some == 4:
+                        x0, x1 = floats(x_at), floats(x_at + row_bytes)
+                        x2, x3 = floats(x_at + 2 * row_bytes), floats(x_at + 3 * row_bytes)
+                        g0, g1 = floats(gy_at), floats(gy_at + row_bytes)
+                        g2, g3 = floats(gy_at + 2 * row_bytes), floats(gy_at + 3 * row_bytes)
+                        for j in range(width):
+                            middle = middles[j]
+                            sums[j] += (g0[j] + g1[j]) + (g2[j] + g3[j])
+                            mixed[j] += (g0[j] * (x0[j] - middle) + g1[j] * (x1[j] - middle)) + (
+                                g2[j] * (x2[j] - middle) + g3[j] * (x3[j] - middle)
+                            )
+                    else:
+                        for n in range(some):
+                            x, gy = floats(x_at + n * row_bytes), floats(gy_at + n * row_bytes)
+                            for j in range(width):
+                                sums[j] += gy[j]
+                                mixed[j] += gy[j] * (x[j] - middles[j])
+                for j in range(width):
+                    totals[j] += float(sums[j])
+                    products[j] += float(mixed[j])
             for i in range(taken):
                 channel = first + i
                 total, product = 0.0, 0.0
@@ -156,7 +183,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                     a[j] = number(slope)
                     b[j] = number(-slope * product * inverse * inverse / count) if batch_stat != 0 else number(0)
                     c[j] = number(-slope * total / count) if batch_stat != 0 else number(0)
-            for n in range(outer):
+            for n in range(outer - 1, -1, -1):  # as in the kernel for rows
                 at = size * (n * channels + first) * inner
                 x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
                 if w[Backward.gy] == w[Backward.gx]:  # as in the kernel for rows

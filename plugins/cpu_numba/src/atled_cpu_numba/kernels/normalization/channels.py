@@ -11,10 +11,11 @@ import math
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.normalization import backward, forward
 from atled_cpu_numba.kernels.normalization.backward import Backward
-from atled_cpu_numba.kernels.normalization.forward import COLUMNS, Forward
+from atled_cpu_numba.kernels.normalization.forward import FEWEST_COLUMNS, MOST_COLUMNS, Forward
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
     has_empty,
+    in_lines,
     launch,
     narrow_dtypes,
     refuse_floats,
@@ -88,9 +89,10 @@ def prepare(call: Call) -> Prepared:
         step = min(-(-_RUN_BYTES // (x.dtype.itemsize * inner)), max(1, channels // parts))
         share_bytes = 64 * step
     else:
-        step = max(1, COLUMNS // inner)
-        share_bytes = 16 * COLUMNS + 4 * x.dtype.itemsize * COLUMNS
-        parts = share_count(work_us, -(-channels // step))
+        width, most = channels * inner, MOST_COLUMNS[x.dtype.name]
+        parts = share_count(work_us, -(-width // FEWEST_COLUMNS))
+        step = min(-(-channels // max(parts, -(-width // most))), max(1, most // inner))
+        share_bytes = in_lines((2 * 8 + 4 * x.dtype.itemsize) * step * inner)
     is_forward = name == "BatchNormalization"
     block = Forward if is_forward else Backward
     words = filled(
