@@ -43,6 +43,18 @@ def test_long_products_are_the_same_in_any_number_of_shares(run, shape, axes, dt
     np.testing.assert_array_equal(found[1:], [found[0]] * 2)
 
 
+@pytest.mark.parametrize("length", [*range(1, 18), 31, 32, 33, 63, 65, 200, 511, 512, 513])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_row_has_the_same_product_among_others_and_alone(run, length, dtype):
+    x = np.random.default_rng(length).uniform(0.9, 1.1, (7, length)).astype(dtype)
+    together, alone = np.zeros(7, dtype), np.zeros((7, 1), dtype)
+    assert run(products, "Prod", [x], [together], axes=(1,), keep_dims=False) == 0
+    for row, y in zip(x, alone, strict=True):
+        assert run(products, "Prod", [row[None]], [y], axes=(1,), keep_dims=False) == 0
+    np.testing.assert_array_equal(together, alone[:, 0])
+    np.testing.assert_allclose(together, product(x, 1), rtol=1e-6 if dtype == "float32" else 1e-13)
+
+
 @all_cases
 @pytest.mark.parametrize("values", [[0.0, 2.0], [1.0, np.nan], [1.0, np.inf, -1.0], [np.inf, 0.0]])
 def test_zeros_infinities_and_nan_come_through(run, shape, axes, values):

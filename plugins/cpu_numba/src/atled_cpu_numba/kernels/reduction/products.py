@@ -33,9 +33,9 @@ class Block(Reduction):
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import add_atomically, floats64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.sums import plain_product
+    from atled_cpu_numba.kernels.shared.sums import GROUPS, LANES, plain_product, products_of_four
 
-    real, multiply = Real(dtype), plain_product(dtype)
+    real, multiply, multiply_four = Real(dtype), plain_product(dtype), products_of_four(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -46,7 +46,17 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         products = floats64(w[Block.workspace])
         per_row = (length + stretch - 1) // stretch if stretch > 0 else 1
         units = count * reduced_outer * per_row if stretch > 0 else count
-        for i in range(units * part // parts, units * (part + 1) // parts):
+        begin, end = units * part // parts, units * (part + 1) // parts
+        if stretch == 0 and reduced_outer == 1 and length <= LANES * GROUPS:
+            fours = end - (end - begin) % 4
+            for i in range(begin, fours, 4):
+                p0, p1, p2, p3 = multiply_four(w[Block.x] + size * i * length, size * length, length)
+                y[i] = number(p0)
+                y[i + 1] = number(p1)
+                y[i + 2] = number(p2)
+                y[i + 3] = number(p3)
+            begin = fours
+        for i in range(begin, end):
             if stretch > 0:
                 row = i // per_row
                 start = (i - row * per_row) * stretch

@@ -85,6 +85,23 @@ def plain_product(dtype: str) -> Any:
 
 
 @functools.cache
+def products_of_four(dtype: str) -> Any:
+    """numba's function products(x, step, count) -> four products as of `plain_product`, laid out as `sums_of_four`."""
+    # Beside the lanes there are the elements that have been widened, in registers, too.
+    registers = LANES // lanes_of("float64").vector
+    together = min(4, max(1, _REGISTERS // 2 // registers))
+    multiply_all = _make_sums(
+        dtype, "float64", 4, lambda builder, values, numbers: values, together=together, multiplies=True
+    )
+
+    @inlined
+    def multiply(x, step, count):
+        return multiply_all((x, x + step, x + 2 * step, x + 3 * step), (), count)
+
+    return multiply
+
+
+@functools.cache
 def sum_of_exponentials(dtype: str) -> Any:
     """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes.
 
