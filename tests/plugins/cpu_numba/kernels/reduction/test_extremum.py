@@ -45,6 +45,23 @@ def test_extremum_and_its_first_place(run, name, shape, axes, dtype, values):
 
 
 @both_dtypes
+@pytest.mark.parametrize("length", [*range(1, 20), 31, 32, 33, 63, 64, 65, 127, 128, 131, 300, 4096, 4097, 4103, 8200])
+@pytest.mark.parametrize("name", ["Max", "Min"])
+@pytest.mark.parametrize("found", [9, np.nan])
+def test_an_extremum_is_found_wherever_it_is_in_a_row(run, name, length, found, dtype):
+    places = sorted({*range(0, length, max(1, length // 40)), *range(max(0, length - 20), length)})
+    x = np.full((len(places), length), -3 if name == "Max" else 13, dtype)
+    x[np.arange(len(places)), places] = found
+    y, index = np.zeros(len(places), dtype), np.zeros(len(places), np.int64)
+    assert run(extremum, name, [x], [y, index], axes=(1,), keep_dims=False) == 0
+    value = np.zeros_like(y)
+    assert run(extremum, f"{name}Ties", [x], [value], axes=(1,), keep_dims=False) == 0
+    np.testing.assert_array_equal(y, [found] * len(places))
+    np.testing.assert_array_equal(index, places)
+    np.testing.assert_array_equal(value, y)
+
+
+@both_dtypes
 @all_cases
 def test_grad_and_gather(run, parts, shape, axes, dtype):
     x = draw(shape, dtype, range(-40, 40))

@@ -45,10 +45,12 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
     from numba import types
 
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.reduction.extremum_vectors import extremum_of_vectors
+    from atled_cpu_numba.kernels.shared.lanes import lanes_of
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import choose, higher, lower
 
-    real = Real(dtype)
+    real, width, extremum_of = Real(dtype), lanes_of(dtype).vector, extremum_of_vectors(dtype, sign)
     number, floats, size = real.kind, real.pointer, real.size
     better = higher if sign > 0 else lower
     flag = types.int32 if dtype == "float32" else types.int64  # as wide as an element, for as many in a vector
@@ -66,14 +68,18 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
             found, has_nan, found_row, found_start = floats(row)[0], False, -1, 0
             for r in range(reduced_outer):
                 for start in range(0, length, _STRETCH):
-                    x = floats(row + size * (r * kept_inner * length + start))
-                    best, nans = x[0], flag(0)
-                    for j in range(min(_STRETCH, length - start)):
-                        best = better(best, x[j])
-                        nans = choose(x[j] != x[j], flag(1), nans)
-                    wins = found_row < 0 or nans != flag(0) or sign * best > sign * found
+                    at, some = row + size * (r * kept_inner * length + start), min(_STRETCH, length - start)
+                    if some >= width:
+                        best, nans = extremum_of(at, some)
+                    else:
+                        x = floats(at)
+                        best, nans = x[0], 0
+                        for j in range(some):
+                            best = better(best, x[j])
+                            nans = nans if x[j] == x[j] else 1
+                    wins = found_row < 0 or nans != 0 or sign * best > sign * found
                     if wins and not has_nan:
-                        found, has_nan, found_row, found_start = best, nans != flag(0), r, start
+                        found, has_nan, found_row, found_start = best, nans != 0, r, start
             if not places:
                 y[i] = number(math.nan) if has_nan else found
                 continue
