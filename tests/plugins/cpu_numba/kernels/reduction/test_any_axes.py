@@ -62,6 +62,32 @@ def test_a_long_sum_has_the_same_bits_for_any_count_of_shares(run, shape, axes):
     assert all((y == sums[0]).all() for y in sums)
 
 
+def sums_of_columns(x):
+    """In the order that docs/accuracy.md states."""
+    totals = np.zeros(x.shape[1])
+    for first in range(0, len(x), 256):
+        stretch, rows = np.zeros(x.shape[1], x.dtype), x[first : first + 256]
+        whole = len(rows) // 8 * 8
+        for a, b, c, d, e, f, g, h in rows[:whole].reshape(-1, 8, x.shape[1]):
+            stretch += ((a + b) + (c + d)) + ((e + f) + (g + h))
+        for row in rows[whole:]:
+            stretch += row
+        totals += stretch
+    return totals.astype(x.dtype)
+
+
+@pytest.mark.parametrize("columns", [*range(2, 35), 63, 64, 65, 130])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_columns_are_added_in_the_order_that_is_stated_whatever_their_number(run, columns, dtype):
+    for rows in (200, 256, 263, 521):
+        x = np.random.default_rng(rows).standard_normal((rows, columns)).astype(dtype)
+        x[3, columns // 2] = np.nan
+        x[5, 0] = np.inf
+        y = np.zeros(columns, dtype)
+        assert run(reduction, "Sum", [x], [y], axes=(0,), keepdims=False) == 0
+        np.testing.assert_array_equal(y, sums_of_columns(x))
+
+
 def test_nan_and_infinity_come_through(run):
     x = np.array([[1, np.nan, 2], [1, np.inf, 2], [np.inf, -np.inf, 0]], "f")
     y = np.zeros((3, 1), "f")

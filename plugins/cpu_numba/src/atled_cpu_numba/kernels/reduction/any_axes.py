@@ -115,9 +115,10 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.reduction.narrow_columns import make_add_columns, most_columns
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
+    real, add_columns, few = Real(dtype), make_add_columns(dtype), most_columns(dtype)
     number, floats, size = real.kind, real.pointer, real.size
     open_share, rows_at = columns_of(size, Block.carried)
 
@@ -146,6 +147,10 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                     bottom = min(after, top + w[Block.rows_at_once])
                     start = (outer * rows + top) * columns + first
                     at, stride = rows_at(w, w[Block.x], own, start, bottom - top, columns, count)
+                    if count <= few:
+                        sums_at = w[Block.workspace] + part * w[Block.share_bytes] + 8 * step
+                        add_columns((at, stride, bottom - top, count, sums_at))
+                        continue
                     for _ in range((bottom - top) // 8):
                         x0, x1 = floats(at), floats(at + size * stride)
                         x2, x3 = floats(at + size * 2 * stride), floats(at + size * 3 * stride)
