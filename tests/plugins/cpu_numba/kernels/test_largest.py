@@ -45,6 +45,23 @@ def test_the_best_of_candidates_are_sorted(run, parts, k, magnitude, reduce):
     compare(run, x, parts, k=k, abs=magnitude, reduce=reduce)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 50])
+@pytest.mark.parametrize("magnitude", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_rows_with_equal_ones_and_nan(run, parts, k, magnitude, dtype):
+    rng = np.random.default_rng(k)
+    x = rng.integers(-90, 91, (9, 331)).astype(dtype)
+    x[1] = np.arange(331)  # each element replaces another one
+    x[2] = x[1, ::-1]
+    x[3] = 0
+    x[4, ::3] = np.nan
+    x[5, :-1] = np.nan
+    x[6, ::2] = rng.choice([-0.0, 0.0, np.inf, -np.inf], 166)
+    x[7] = [*range(100), *[99] * 200, *[np.nan] * 30, 100]
+    x[8, :320] = np.nan
+    compare(run, x, parts, k=k, abs=magnitude)
+
+
 @pytest.mark.parametrize("k", [1, 2, 5, 7])
 def test_nan_comes_after_all_numbers(run, k):
     x = np.array([[np.nan, 1, -np.inf, np.nan, 3, np.inf, 1], [np.nan] * 7, [0, -0.0, 1, np.nan, 0, 1, 2]], "f")

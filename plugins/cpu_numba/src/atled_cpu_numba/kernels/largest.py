@@ -1,6 +1,6 @@
 """TopKData: the k largest elements of each row, of equal ones the first, NaN after all numbers.
 
-A sorted list of the best so far; an element that is not above its last one, as most are not, costs one comparison.
+A sorted list of the best so far, with whose last one many elements are compared at a time: most are not above it.
 Of float32, longer lists are `chosen_largest`'s, which chooses among many at a time.
 """
 
@@ -30,15 +30,19 @@ class Block(Largest):
 
 _MOST = 128  # a longer list moves more than sorting the row does
 _MOST_ONE_BY_ONE = 3  # of float32; to insert one of more takes longer than its part in choosing and sorting many
+_AT_ONCE = 32  # elements that are compared with the last of the best before any of them is looked at
 _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
 
 
 def _build(dtype: str) -> Callable[..., int]:
+    from numba import types
+
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
+    count = types.int32 if dtype == "float32" else types.int64  # as wide as an element, for as many in a vector
 
     @kernel
     def largest(block, part, parts):
@@ -46,21 +50,31 @@ def _build(dtype: str) -> Callable[..., int]:
         length, k, by_magnitude, alone = w[Block.length], w[Block.k], w[Block.by_magnitude] != 0, w[Block.alone] != 0
         for row in range(w[Block.rows] * part // parts, w[Block.rows] * (part + 1) // parts):
             x, index = floats(w[Block.x] + size * row * length), ints64(w[Block.index] + 8 * row * k)
-            for i in range(length):
-                value = abs(x[i]) if by_magnitude else x[i]
-                if i >= k:
+            for begin in range(0, length, _AT_ONCE):
+                end = min(length, begin + _AT_ONCE)
+                if begin >= k and end - begin == _AT_ONCE:
                     last = abs(x[index[k - 1]]) if by_magnitude else x[index[k - 1]]
-                    # Not above the last one: false for a last one that is NaN, which every number replaces.
-                    if value <= last or value != value:
+                    above = count(0)
+                    for i in range(begin, end):
+                        value = abs(x[i]) if by_magnitude else x[i]
+                        above += count(0) if value <= last else count(1)  # a NaN is looked at
+                    if above == count(0):
                         continue
-                place = min(i, k - 1)
-                while place > 0:
-                    other = abs(x[index[place - 1]]) if by_magnitude else x[index[place - 1]]
-                    if not (value > other or (other != other and value == value)):
-                        break
-                    index[place] = index[place - 1]
-                    place -= 1
-                index[place] = i
+                for i in range(begin, end):
+                    value = abs(x[i]) if by_magnitude else x[i]
+                    if i >= k:
+                        last = abs(x[index[k - 1]]) if by_magnitude else x[index[k - 1]]
+                        # Not above the last one: false for a last one that is NaN, which every number replaces.
+                        if value <= last or value != value:
+                            continue
+                    place = min(i, k - 1)
+                    while place > 0:
+                        other = abs(x[index[place - 1]]) if by_magnitude else x[index[place - 1]]
+                        if not (value > other or (other != other and value == value)):
+                            break
+                        index[place] = index[place - 1]
+                        place -= 1
+                    index[place] = i
             if alone:
                 y = floats(w[Block.y] + size * row * k)
                 for i in range(k):
