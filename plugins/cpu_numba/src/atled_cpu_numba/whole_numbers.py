@@ -15,6 +15,7 @@ _FLOATS = {"float32": "float", "float64": "double"}
 _INTS = {"int32": "i32", "uint8": "i8", "bool": "i8"}
 
 _ELEMENTS_PER_US = 1000.0
+_AT_ONCE = 8  # floats that are converted together
 
 
 @layout
@@ -51,24 +52,81 @@ def prepare(call: Call) -> Prepared:
 @functools.cache
 def kernel(dtype: str) -> IRKernel:
     """The kernel that reads `dtype`."""
-    if dtype in _FLOATS:
-        real = _FLOATS[dtype]
-        suffix = "f32" if real == "float" else "f64"
-        convert = f"""  %whole = call i64 @llvm.fptosi.sat.i64.{suffix}({real} %x)
+    name = f"whole_from_{dtype}"
+    return IRKernel(name, _from_floats(name, _FLOATS[dtype]) if dtype in _FLOATS else _from_ints(name, dtype))
+
+
+def _from_floats(name: str, real: str) -> str:
+    """As many at a time as are int32, which processors convert in vectors; else one by one."""
+    kind, whole, wide = (f"<{_AT_ONCE} x {element}>" for element in (real, "i32", "i64"))
+    suffix = "f32" if real == "float" else "f64"
+    least, above = (
+        f"<{', '.join([f'{real} {bits}'] * _AT_ONCE)}>" for bits in ("0xC1E0000000000000", "0x41E0000000000000")
+    )  # -2 ** 31 and 2 ** 31
+    convert = f"""  %whole = call i64 @llvm.fptosi.sat.i64.{suffix}({real} %x)
   %nan = fcmp uno {real} %x, %x
   %y = select i1 %nan, i64 -9223372036854775808, i64 %whole"""
-        declare = f"declare i64 @llvm.fptosi.sat.i64.{suffix}({real})"
-        stored = real
-    else:
-        stored = _INTS[dtype]
-        extend = "sext" if dtype == "int32" else "zext"
-        convert = f"  %y = {extend} {stored} %x to i64"
-        declare = ""
-    name = f"whole_from_{dtype}"
-    return IRKernel(
-        name,
-        f"""{declare}
-define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
+    return f"""declare i64 @llvm.fptosi.sat.i64.{suffix}({real})
+declare i1 @llvm.vector.reduce.and.v{_AT_ONCE}i1(<{_AT_ONCE} x i1>)
+{_opening(name)}
+  br i1 %some, label %next, label %done
+next:
+  %i = phi i64 [ %first, %entry ], [ %after.one, %one ], [ %after.all, %all ]
+  %left = sub i64 %end, %i
+  %from = getelementptr {real}, ptr %source, i64 %i
+  %to = getelementptr i64, ptr %target, i64 %i
+  %are.enough = icmp sge i64 %left, {_AT_ONCE}
+  br i1 %are.enough, label %many, label %one
+many:
+  %xs = load {kind}, ptr %from, align {4 if real == "float" else 8}
+  %not.below = fcmp oge {kind} %xs, {least}
+  %below = fcmp olt {kind} %xs, {above}
+  %inside = and <{_AT_ONCE} x i1> %not.below, %below
+  %are.inside = call i1 @llvm.vector.reduce.and.v{_AT_ONCE}i1(<{_AT_ONCE} x i1> %inside)
+  br i1 %are.inside, label %all, label %one
+all:
+  %narrow = fptosi {kind} %xs to {whole}
+  %ys = sext {whole} %narrow to {wide}
+  store {wide} %ys, ptr %to, align 8
+  %after.all = add i64 %i, {_AT_ONCE}
+  %all.more = icmp slt i64 %after.all, %end
+  br i1 %all.more, label %next, label %done
+one:
+  %x = load {real}, ptr %from
+{convert}
+  store i64 %y, ptr %to
+  %after.one = add i64 %i, 1
+  %one.more = icmp slt i64 %after.one, %end
+  br i1 %one.more, label %next, label %done
+done:
+  ret i64 0
+}}
+"""
+
+
+def _from_ints(name: str, dtype: str) -> str:
+    stored, extend = _INTS[dtype], "sext" if dtype == "int32" else "zext"
+    return f"""{_opening(name)}
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [ %first, %entry ], [ %next, %loop ]
+  %from = getelementptr {stored}, ptr %source, i64 %i
+  %x = load {stored}, ptr %from
+  %y = {extend} {stored} %x to i64
+  %to = getelementptr i64, ptr %target, i64 %i
+  store i64 %y, ptr %to
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret i64 0
+}}
+"""
+
+
+def _opening(name: str) -> str:
+    """The share of a run, from `first` to before `end`, and whether there is `some`."""
+    return f"""define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
 entry:
   %words = inttoptr i64 %block to ptr
   %n.at = getelementptr i64, ptr %words, i64 {Block.count}
@@ -84,20 +142,4 @@ entry:
   %next_part = add i64 %part, 1
   %scaled_end = mul i64 %n, %next_part
   %end = sdiv i64 %scaled_end, %parts
-  %some = icmp slt i64 %first, %end
-  br i1 %some, label %loop, label %done
-loop:
-  %i = phi i64 [ %first, %entry ], [ %next, %loop ]
-  %from = getelementptr {stored}, ptr %source, i64 %i
-  %x = load {stored}, ptr %from
-{convert}
-  %to = getelementptr i64, ptr %target, i64 %i
-  store i64 %y, ptr %to
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %end
-  br i1 %more, label %loop, label %done
-done:
-  ret i64 0
-}}
-""",
-    )
+  %some = icmp slt i64 %first, %end"""

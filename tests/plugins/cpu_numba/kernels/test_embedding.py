@@ -30,6 +30,16 @@ def test_embed(run, parts, index_shape, table_shape, dtype):
 
 
 @both_dtypes
+@pytest.mark.parametrize("length", range(1, 36))
+def test_rows_of_any_length(run, parts, length, dtype):
+    rng = np.random.default_rng(length)
+    index, table = rng.integers(0, 9, 21), rng.standard_normal((9, length)).astype(dtype)
+    y = np.full((21, length), np.nan, dtype)
+    assert run(embedding, "Embed", [index, table], [y], parts=parts) == 0
+    np.testing.assert_array_equal(y, table[index])
+
+
+@both_dtypes
 @all_cases
 def test_gradient_adds_up_equal_indices(run, parts, index_shape, table_shape, dtype):
     rng = np.random.default_rng(0)

@@ -43,9 +43,9 @@ _ELEMENTS_PER_US = 1500.0  # a cautious rate of one core, for the number of shar
 def _build_embed(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.vectors import make_copy_rows
+    from atled_cpu_numba.kernels.shared.vectors import make_copy_chosen_rows
 
-    real, copy_rows = Real(dtype), make_copy_rows(dtype)
+    real, copy_chosen_rows = Real(dtype), make_copy_chosen_rows(dtype)
     floats, size = real.pointer, real.size
 
     @kernel
@@ -53,17 +53,19 @@ def _build_embed(dtype: str) -> Callable[..., int]:
         w = words(block)
         index, rows, length = ints64(w[Block.index]), w[Block.rows], w[Block.length]
         first, after = w[Block.count] * part // parts, w[Block.count] * (part + 1) // parts
+        wrong = 0
         for i in range(first, after):
-            if index[i] < 0 or index[i] >= rows:
-                return _INDEX_OUT_OF_RANGE
+            wrong |= 1 if index[i] < 0 or index[i] >= rows else 0
+        if wrong != 0:
+            return _INDEX_OUT_OF_RANGE
+        if length <= _NARROW:
+            chosen_at, y_at = w[Block.index] + 8 * first, w[Block.chosen] + size * first * length
+            copy_chosen_rows((w[Block.table], length, y_at, length, after - first, length, chosen_at))
+            return 0
         for i in range(first, after):
-            row_at, y_at = w[Block.table] + size * index[i] * length, w[Block.chosen] + size * i * length
-            if length <= _NARROW:
-                copy_rows((row_at, 0, y_at, 0, 1, length))
-            else:
-                row, y = floats(row_at), floats(y_at)
-                for j in range(length):
-                    y[j] = row[j]
+            row, y = floats(w[Block.table] + size * index[i] * length), floats(w[Block.chosen] + size * i * length)
+            for j in range(length):
+                y[j] = row[j]
         return 0
 
     return embed

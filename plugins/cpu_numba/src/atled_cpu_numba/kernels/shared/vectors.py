@@ -300,7 +300,8 @@ def make_copy(count: int, dtype: str = "float32") -> Any:
     return vector_intrinsic("copy", 2, generate, f"Copy {count} floats.", dtype)
 
 
-def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, increments=None):
+def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, increments=None, chosen=None):
+    """chosen: address of the row of the source that each row of the target is; they are in order without."""
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
 
@@ -321,6 +322,9 @@ def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, 
         last = builder.sub(count, w.number(width))
         with w.counted(rows, [source, target]) as (row, (x, y), following):
             added = None
+            if chosen is not None:
+                place = builder.load(builder.gep(builder.inttoptr(chosen, _INT64.as_pointer()), [row]), typ=_INT64)
+                x = w.at(source, builder.mul(place, source_row))
             if increments is not None:
                 added = builder.load(w.at(w.pointer(increments), row), typ=w.float)
             if width == w.width:
@@ -331,7 +335,7 @@ def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, 
                 copy_part(x, y, 0, width, added)
             # The last part overlaps the one before: masked stores would be several times slower.
             copy_part(x, y, last, width, added)
-            following += [w.at(x, source_row), w.at(y, target_row)]
+            following += [source if chosen is not None else w.at(x, source_row), w.at(y, target_row)]
 
     def choose_width(width):
         if width == 1:
@@ -361,6 +365,19 @@ def make_copy_rows_plus(dtype: str) -> Any:
     As that of `make_copy_rows`; increments: address of what is added to the elements of each row.
     """
     return vector_intrinsic("copy_rows_plus", 7, _generate_copy_rows, "See make_copy_rows_plus.", dtype)
+
+
+def make_copy_chosen_rows(dtype: str) -> Any:
+    """An intrinsic copy_chosen_rows((source, source_row, target, target_row, rows, count, chosen)).
+
+    As that of `make_copy_rows`; chosen: address of int64, which row of the source each row of the target is.
+    """
+
+    def generate(w, *arguments):
+        *copied, chosen = arguments
+        _generate_copy_rows(w, *copied, chosen=chosen)
+
+    return vector_intrinsic("copy_chosen_rows", 7, generate, "See make_copy_chosen_rows.", dtype)
 
 
 # Those of float32.
