@@ -17,7 +17,7 @@ from atled.calling.auto_mode import get_auto_forward
 from atled.graph.keyed.kept import Kept
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
-from atled.graph.run.one_call import ABSENT, DeviceCall, NativeCall, OneCall, random_state_by_shape
+from atled.graph.run.one_call import ABSENT, CastCall, DeviceCall, NativeCall, OneCall, ShortCall, random_state_by_shape
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
 from atled.random import random_key
@@ -127,6 +127,7 @@ class CachedCall:
         "_call",
         "_direct",
         "_is_view",
+        "_on_host",
         "_outputs",
         "_saved",
         "_single",
@@ -156,10 +157,14 @@ class CachedCall:
         self._is_view = spec.views
         self.is_plain = False
         self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
-        if not isinstance(call, NativeCall | DeviceCall) or (call.place is HOST and not call.is_direct):
+        self._on_host = isinstance(call, ShortCall | CastCall)  # and so are its outputs, in the dtypes that it names
+        if not isinstance(call, ShortCall | CastCall | DeviceCall):
             return
+        place = call.place if isinstance(call, DeviceCall) else HOST
         outputs: list[Any] = list(call.outputs)  # pairs, or None for one left out
-        self._spares: list[Any] = [out and spares_of(ArrayCell, out[1], out[0], call.place) for out in outputs]
+        self._spares = [out and spares_of(ArrayCell, out[1], out[0], place) for out in outputs]
+        if not isinstance(call, NativeCall | DeviceCall) or (place is HOST and not call.is_direct):
+            return
         is_alone = self._single and function.auxiliary == [None] and not spec.mutated and not spec.random
         self.is_plain = is_alone and call.is_direct and (call.workspaces is None or spec.program is None)
         if self.is_plain:
@@ -229,7 +234,10 @@ class CachedCall:
         direct = self._direct
         if direct is None:
             random_state = new_random_state(self.pattern.attributes["seed"]) if is_random else None
-            made = [ArrayCell(size) for _, size in self._outputs]
+            if self._on_host:
+                made = [each.get() for each in self._spares]
+            else:
+                made = [ArrayCell(size) for _, size in self._outputs]
             self._call.run([*cells, random_state] if is_random else cells, made, list(floats.values()))
             return made, random_state
         made = [each.get() for each in self._spares]

@@ -311,9 +311,10 @@ class CastCall(OneCall):
 
     casts: the inputs that it casts, and the dtypes.  way: the call on inputs as they are.
     compile_for: compiles it for arrays like those given, some of which are casts.
+    outputs: as of a `ShortCall`.
     """
 
-    __slots__ = ("_casts", "_compile_for", "_forms", "_way")
+    __slots__ = ("_casts", "_compile_for", "_forms", "_way", "outputs")
 
     def __init__(
         self,
@@ -324,23 +325,25 @@ class CastCall(OneCall):
     ) -> None:
         super().__init__(spec, way.plan, way.fallback)
         self._casts, self._way, self._compile_for = casts, way, compile_for
-        self._forms: dict[tuple[bool, ...], OneCall] = {}  # by which casts are kept
+        self._forms: dict[int, OneCall] = {}  # by which casts are kept, a bit each
+        self.outputs = way.outputs
 
     def _run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
-        found = [kept_cast(inputs[number], dtype) for number, dtype in self._casts]
-        if all(cell is None for cell in found):
-            self._way.run(inputs, outputs, floats)
+        given, which = list(inputs), 0
+        for bit, (number, dtype) in enumerate(self._casts):
+            cell = kept_cast(inputs[number], dtype)
+            if cell is not None:
+                given[number] = cell
+                which |= 1 << bit
+        if not which:
+            self._way._run(inputs, outputs, floats)
             return
-        given = list(inputs)
-        for (number, _), cell in zip(self._casts, found, strict=True):
-            given[number] = cell or inputs[number]
-        which = tuple(cell is not None for cell in found)
         form = self._forms.get(which)
         if form is None:
             form = self._forms[which] = self._compile_for(given)
-        form.run(given, outputs, floats)
+        form._run(given, outputs, floats)
 
 
 class DeviceCall(OneCall):
