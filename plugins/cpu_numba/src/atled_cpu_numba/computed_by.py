@@ -24,6 +24,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.composed": ("CELU", "CReLU", "KLMultinomial", "ScaleToNorm"),
     "kernels.broadcasting": ("BroadcastTo", "PReLU"),
     "kernels.embedding": ("Embed", "EmbedGrad"),
+    "kernels.enlarging": ("Unpooling",),
     "kernels.reduction.extremum": (
         "ArgMax",
         "ArgMin",
@@ -94,7 +95,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 }
 """Modules of kernels and the ops that each computes; one is imported when the first of its ops is asked for."""
 
-EITHER_LAYOUT = KERNELS["kernels.pooling.cut_windows"]
+EITHER_LAYOUT = (*KERNELS["kernels.enlarging"], *KERNELS["kernels.pooling.cut_windows"])
 """Ops whose kernels take images with the channels in front or behind."""
 
 CHANNELS_BEHIND = frozenset(
@@ -105,6 +106,7 @@ CHANNELS_BEHIND = frozenset(
 INTEGERS = frozenset(
     (
         "kernels.embedding",
+        "kernels.enlarging",
         "kernels.flipping",
         "kernels.joining",
         "kernels.reduction.truth",
@@ -162,7 +164,6 @@ ADOPTED: Mapping[str, str] = {
     "SVD": _LAPACK,
     "Solve": _LAPACK,
     "Unlink": "a view: nothing is computed",
-    "Unpooling": f"{_ROWS}; a fifth of NNabla's time",
     "VATNoiseGrad": "a copy; NNabla's time with backward is longer",
 }
 
