@@ -318,13 +318,18 @@ class _Text:
             "        _call = None",
             "    if _call is not None:",
         ]
-        if self.spec.variadic or not self.inputs:
+        if not self.inputs:
             return [*lines, f"        {made}"]
         return [*lines, "        if not _call.is_plain:", f"            {made}", *_indented(self._plain(given), 2)]
 
     def _plain(self, given: _Given) -> list[str]:
         """Make a call of one native kernel."""
-        addresses = "".join(self._each("_c{n}.storage.address, "))
+        each = (
+            ["*[_c.storage.address for _c in _cells], "]
+            if self.spec.variadic
+            else self._each("_c{n}.storage.address, ")
+        )
+        addresses = "".join(each)
         floats = "".join(f", {item.argument}" for item in self.floats)
         launch = (_LAUNCH_WITH_WORKSPACE if self.spec.program is None else _LAUNCH).format(
             addresses=addresses, floats=floats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -27,12 +27,12 @@ def proven_counts(function: Any, spec: OpSpec) -> dict[str, int]:
     function: as `def` made it.
     """
     given = len(spec.user_inputs)
-    attributes = [1.0 if item.kind == "float" else 0 for item in spec.attributes if not item.hidden]
+    attributes = {item.argument: 1.0 if item.kind == "float" else 0 for item in spec.attributes if not item.hidden}
     array, cell = Spares(NdArray, 1, _FLOAT32, NEVER), Spares(ArrayCell, 1, _FLOAT32, NEVER)
     variable = Variable.on_new(Value((1,), data=array.new()))
-    world, run = _copied(function, array, cell, [*[array.new()] * given, *attributes])
+    world, run = _copied(function, array, cell, [array.new()] * given, attributes)
     arrays = proven(f"{function.__name__} of arrays", functools.partial(_reuses, array, world, run))
-    world, run = _copied(function, array, cell, [*[variable] * given, *attributes])
+    world, run = _copied(function, array, cell, [variable] * given, attributes)
     cells = proven(
         f"{function.__name__} of Variables", functools.partial(_reuses, cell, world, lambda: run().value._cell)
     )
@@ -51,7 +51,11 @@ def _reuses(
 
 
 def _copied(
-    function: Any, arrays: Spares[NdArray], cells: Spares[ArrayCell], arguments: list[Any]
+    function: Any,
+    arrays: Spares[NdArray],
+    cells: Spares[ArrayCell],
+    inputs: Sequence[Any],
+    attributes: Mapping[str, Any],
 ) -> tuple[dict[str, Any], Callable[[], Any]]:
     """A copy of the function for which each call is cached and each kernel does nothing: its globals, and the copy."""
     known = SimpleNamespace(
@@ -68,8 +72,8 @@ def _copied(
     )
     calls = _AllCached(known)
     world = {**function.__globals__, "_here": lambda: SimpleNamespace(arrays=calls, values=calls)}
-    copy = FunctionType(function.__code__, world, argdefs=(-1, None, None))
-    return world, functools.partial(copy, *arguments)
+    common: dict[str, Any] = {"n_outputs": -1, "outputs": None, "using": None}
+    return world, functools.partial(FunctionType(function.__code__, world), *inputs, **attributes, **common)
 
 
 class _AllCached(dict[Any, Any]):

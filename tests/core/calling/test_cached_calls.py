@@ -38,6 +38,25 @@ def test_results_that_somebody_holds_are_never_used_again():
         assert y.data.tolist() == [1 + number, 2 + number]
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_results_of_several_inputs_or_of_casts_are_not_used_again_while_they_are_held(backend: str, recorded: bool):
+    def made(*values: float):
+        given = array(*values)
+        return nn.Variable.from_numpy_array(given.data) if recorded else given
+
+    with nn.context_scope(nn.Context([f"{backend}:float"])), nn.auto_forward(True):
+        table, held = made(*range(1000)), []
+        for number in range(1000):
+            one, other = made(number), made(number + 0.5)
+            joined = F.concatenate(one, other, axis=0)
+            stacked = F.stack(other, one, axis=0)
+            held.append((joined, stacked, F.embed(one, table)))  # the index is float32
+    for number, results in enumerate(held):
+        joined, stacked, chosen = ((y.d if recorded else y.data).tolist() for y in results)
+        assert (joined, stacked, chosen) == ([number, number + 0.5], [[number + 0.5], [number]], [number])
+
+
 @pytest.mark.parametrize("how", ["view", "reshaped", "variable", "numpy", "dlpack"])
 def test_memory_that_is_shown_elsewhere_is_never_used_again(how: str):
     a = array(1, 2)
