@@ -11,7 +11,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.errors import four_parts
 from atled.graph.backward_plan import Backward, plan_adding
-from atled.graph.rebuilt import REBUILT, RebuiltPlan, remember, walk
+from atled.graph.rebuilt import REBUILT, RebuiltPlan, find, remember
 from atled.graph.record.roots import Roots, roots_of
 from atled.graph.record.structure import Structure
 from atled.graph.record.traversal import needs_gradient
@@ -60,17 +60,15 @@ def backward(root: Value, grad: Gradient) -> None:
             raise _leaf_error(root)
         roots = roots_of((root,))
     seed = seed_of(roots, 0, root, grad)
-    found = None if is_observed() else walk(root, seed)
+    found = None if is_observed() else find(root, seed)
     known: Any = None if found is None else REBUILT.find(found.key)
     if found is not None and isinstance(known, RebuiltPlan):
         known.run(found, seed)
         return
-    # Before functions are made of the patterns.
-    kinds = [] if found is None else [pattern.kind for pattern in found.patterns if pattern is not None]
-    on_host = found is not None and known is None and found.is_in_host_memory(seed)
+    before = None if found is None or known is not None else found.before(seed)
     ran = _run(roots, (seed,))
-    if found is not None and known is None and ran is not None:
-        remember(found, kinds, on_host, *ran)
+    if found is not None and before is not None and ran is not None:
+        remember(found, before, *ran)
 
 
 def backward_all(values: Sequence[Value], grads: Sequence[Gradient]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -16,52 +16,76 @@ from atled.graph.backward_plan import Backward, BackwardPlan, plan_backward
 from atled.graph.compile.plans import PLANS, PlanCache
 from atled.graph.recompute.recipes import GradientRecipe
 from atled.graph.record.roots import roots_of
-from atled.graph.record.value import PLAIN, Details, Extra, RecordedCall, Value, float_of
+from atled.graph.record.value import Details, Value
 from atled.graph.run.binding import LastRun
 from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.gradients import count_as_written
 from atled.graph.run.on_device import PlanOnDevice
 from atled.graph.run.travelling import fetched
+from atled.graph.walked import STORED, VALUE, Walk, flags_of, float_sources, walk
+from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
 
-_FLAGS = {None: 0, True: 1, False: 2}
-_VALUE, _SEED, _GRADIENT = -1, -2, -3
-"""What of a value is read, other than the position of an output that its call keeps."""
-
-_STORED = 4  # added to the flags of a result whose gradient must have memory of its own
+_SEED, _GRADIENT = -2, -3
+"""What of a value is read, beside `VALUE` and the position of an output that its call keeps."""
 
 
-class Walk:
-    """What a walk from a root found: all values, and a key of all that a backward plan depends on.
+class Before(NamedTuple):
+    """What is to be known of a graph from before the general way ran it.
 
-    values: the root is the first.  index: number of each value in `values`.
-    patterns, extras: of the values, which they may have no longer when another thread looked at their calls.
+    on_host: whether it was in host memory.  unstored: what the forward did not store.
+    """
+
+    on_host: bool
+    unstored: set[tuple[int, int]]
+
+
+class Found:
+    """A graph that was computed: its walk, and a key of all that a backward plan depends on.
+
     wanted: the leaves that need a gradient, with its cell.
-    unstored: what the forward did not store: number of a value, and what of it.
     is_given: whether an array was put in the place of one that these had.
     """
 
-    __slots__ = ("aliases", "extras", "index", "is_given", "key", "leaves", "patterns", "unstored", "values", "wanted")
+    __slots__ = ("aliases", "is_given", "key", "leaves", "walk", "wanted")
 
-    def __init__(self, root: Value) -> None:
-        self.index: dict[Value, int] = {root: 0}
-        self.values: list[Value] = [root]
-        self.patterns: list[RecordedCall | None] = []
-        self.extras: list[Extra | None] = []
-        self.unstored: set[tuple[int, int]] = set()
+    def __init__(self, walked: Walk) -> None:
+        self.walk = walked
         self.wanted: dict[int, ArrayCell] = {}
         self.aliases: dict[int, int] = {}  # by identity of the cell, the first value that has it
         self.leaves: list[Hashable] = []  # what the key says of them
         self.key: Hashable = None
         self.is_given = False
 
-    def is_in_host_memory(self, seed: ArrayCell) -> bool:
+    def before(self, seed: ArrayCell) -> Before:
+        """What the general way is going to change."""
+        return Before(self._is_in_host_memory(seed), self._unstored())
+
+    def _is_in_host_memory(self, seed: ArrayCell) -> bool:
         """Whether all that a backward may read and write is there, and nowhere else what it writes."""
-        saved = [cell for extra in self.extras if extra is not None for cell in extra[1] or ()]
-        read = [seed, *saved, *(value._cell for value in self.values)]
+        walked = self.walk
+        saved = [cell for extra in walked.extras if extra is not None for cell in extra[1] or ()]
+        read = [seed, *saved, *(value._cell for value in walked.values)]
         return all(cell is None or cell.place is HOST for cell in read) and all(
             cell.place is HOST and cell.is_alone for cell in self.wanted.values()
         )
+
+    def _unstored(self) -> set[tuple[int, int]]:
+        """What the forward did not store: number of a value, and what of it."""
+        walked = self.walk
+        values = [
+            (number, VALUE)
+            for number, value in enumerate(walked.values)
+            if (value.value_recipe is not None if value._cell is None else value._cell.is_unstored)
+        ]
+        saved = [
+            (number, position)
+            for number, extra in enumerate(walked.extras)
+            if extra is not None
+            for position, cell in enumerate(extra[1] or ())
+            if cell is not None and cell.is_unstored
+        ]
+        return {*values, *saved}
 
     def enter_leaf(self, number: int, leaf: Value) -> bool:
         """Note a leaf; False if the graph has to take the general way because of it."""
@@ -89,73 +113,73 @@ class Walk:
         return True
 
 
-def walk(root: Value, seed: ArrayCell) -> Walk | None:
-    """Walk the graph before a root whose gradient is in `seed`.
+def _walked(root: Value) -> Walk:
+    """The walk of the forward that just ran, or another one."""
+    roots = root.details.roots
+    if roots is not None and roots.walk is not None:
+        found: Walk
+        found, roots.walk = roots.walk, None
+        found.values[0] = root
+        return found
+    made = walk(root)
+    assert made is not None, "it has no limit"
+    return made
+
+
+def find(root: Value, seed: ArrayCell) -> Found | None:
+    """Look at the graph before a root whose gradient is in `seed`.
 
     None for a graph that has to take the general way: one with values that are not computed or were not recorded from
     patterns (ops with several outputs), with shared arrays, or with gradients that a user holds.
     """
-    found = Walk(root)
-    index, values = found.index, found.values
+    if root.pattern is None:
+        return None
+    walked = _walked(root)
+    found = Found(walked)
     key: list[Hashable] = [plugin_generation(), seed.code, seed.size]
+    key += walked.structure
     add = key.append
     gradients = [id(seed)]
-    for number, value in enumerate(values):  # which grow meanwhile
-        pattern, inputs, extra = value.recorded_as
+    for number, (value, pattern, extra) in enumerate(zip(walked.values, walked.patterns, walked.extras, strict=True)):
         cell, details = value._cell, value.details
-        found.patterns.append(pattern)
-        found.extras.append(extra)
         if pattern is None:
-            if number == 0 or not found.enter_leaf(number, value):
+            if not found.enter_leaf(number, value):
                 return None
-            add(-2)
             continue
-        if cell is None or details.sharing is not None:
-            return None
-        if cell.pending is not None:
-            if not cell.is_unstored:
+        if cell is None:
+            if details.value_recipe is None:
                 return None
-            found.unstored.add((number, _VALUE))
-        add(pattern.kind)  # it says how many inputs there are
-        for source in inputs:
-            if source is None:
-                add(-1)
-                continue
-            known = index.get(source)
-            if known is None:
-                known = index[source] = len(values)
-                values.append(source)
-            add(known)
-        if details is PLAIN:
-            flags = 0
+            add(-1)
+        elif cell.pending is None or cell.is_unstored:
+            add(cell.code)
         else:
-            flags = _FLAGS[details.need_grad]
+            return None
+        flags = 0
+        if not details.is_shared:
+            if details.sharing is not None or details.parent is not None:
+                return None  # it was looked at since the walk, if it has a parent
+            flags = flags_of(details)
             if details.is_given:
                 found.is_given = True
-            if details.exposed or details.persistent:
-                flags |= _STORED
             if details.grad is not None and number:
                 gradients.append(id(details.grad.cell))
         handle = value.handle
         if handle is not None and handle() is not None:
-            flags |= _STORED
-        elif number and not flags & _STORED and details.grad is not None:
+            flags |= STORED
+        elif number and not flags & STORED and details.grad is not None:
             return None
-        add(cell.code)
-        add(flags if number else flags & ~_STORED)
+        add(flags if number else flags & ~STORED)
         if extra is not None and extra[1] is not None:
-            for position, saved in enumerate(extra[1]):
-                if saved is not None and saved.pending is not None:
-                    if not saved.is_unstored:
-                        return None
-                    found.unstored.add((number, position))
+            for saved in extra[1]:
+                if saved is not None and saved.pending is not None and not saved.is_unstored:
+                    return None
                 add(-1 if saved is None else saved.code)
     if len({*gradients, *found.aliases}) < len(gradients) + len(found.aliases):
         return None
     if found.is_given:
         # What the backward writes must be the data of no result: `is_data` says nothing of those of this step.
         written = {*gradients[1:], *map(id, found.wanted.values())}
-        if not written.isdisjoint([id(value._cell) for value in values]):
+        if not written.isdisjoint([id(value._cell) for value in walked.values]):
             return None
     found.key = (*key, *found.leaves)
     return found
@@ -183,11 +207,11 @@ class RebuiltPlan(ABC):
 
     __slots__ = ("_floats", "_given", "_inputs", "_leaves", "_stored", "_unstored")
 
-    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
+    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Found) -> None:
         plan = compiled.plan
         structure = backward.structure
-        values = [structure.value(number) for number in range(len(structure.shapes))]
-        numbers = [-1 if value is None else found.index[value] for value in values]
+        index = found.walk.numbers()
+        numbers = [index[structure.value(number)] for number in range(len(structure.shapes))]
         slots = plan.slots
         # What is read: number of a value, what of it, and the dtype.
         self._inputs: list[tuple[int, int, np.dtype]] = []
@@ -201,7 +225,7 @@ class RebuiltPlan(ABC):
         first_seed = len(structure.cells)
         for outside, _, dtype, slot in plan.requests:
             if outside < len(numbers):
-                self._inputs.append((numbers[outside], _VALUE, dtype))
+                self._inputs.append((numbers[outside], VALUE, dtype))
             elif outside < first_seed:
                 self._inputs.append((*state[outside], dtype))
             elif outside == first_seed:
@@ -214,46 +238,35 @@ class RebuiltPlan(ABC):
         self._stored = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
         self._unstored = [numbers[n] for n in compiled.unstored]
         self._given += [slots[slot].memory for _, slot in targets]
-        self._floats = [self._float_source(source, backward, found) for source in plan.floats]
-
-    @staticmethod
-    def _float_source(source: tuple[Any, ...], backward: Backward, found: Walk) -> tuple[int, Any]:
-        """(-1, constant), or (number of a value, attribute of the call that makes it)."""
-        if source[0] == "constant":
-            return -1, source[1]
-        (number,) = backward.structure.made[source[1]]
-        value = backward.structure.value(number)
-        assert value is not None
-        return found.index[value], source[2]
+        makers = {call: numbers[made[0]] for call, made in enumerate(structure.made)}
+        self._floats = float_sources(plan, makers)
 
     def reads(self, unstored: Collection[tuple[int, int]]) -> bool:
-        """Whether it reads some of what is named as in `Walk.unstored`."""
+        """Whether it reads some of what is named in `Before.unstored`."""
         return any((number, what) in unstored for number, what, _ in self._inputs)
 
-    def run(self, found: Walk, seed: ArrayCell) -> None:
+    def run(self, found: Found, seed: ArrayCell) -> None:
         """Backpropagate through the graph that was walked."""
         count_as_written(self._compute(found, seed))
         if self._unstored:
-            values = found.values
+            values = found.walk.values
             recipe = _RebuiltGradientRecipe(values[0], seed)
-            unstored = Details(gradient_recipe=recipe, is_shared=True)
+            shared: dict[Details, Details] = {}
             for number in self._unstored:
                 value = values[number]
-                if value.details is PLAIN:
-                    value.details = unstored
-                else:
+                before = value.details
+                if not before.is_shared:
                     value.gradient_recipe = recipe
+                    continue
+                after = shared.get(before)
+                if after is None:
+                    values_recipe = before.value_recipe
+                    after = shared[before] = Details(gradient_recipe=recipe, value_recipe=values_recipe, is_shared=True)
+                value.details = after
 
     @abstractmethod
-    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
+    def _compute(self, found: Found, seed: ArrayCell) -> list[ArrayCell]:
         """Run the plan; the gradients that count as written only now."""
-
-    def _floats_of(self, found: Walk) -> list[float]:
-        patterns: Sequence[Any] = found.patterns
-        return [
-            source if number < 0 else float_of(patterns[number], found.extras[number], source)
-            for number, source in self._floats
-        ]
 
 
 class _NativePlan(RebuiltPlan):
@@ -261,19 +274,19 @@ class _NativePlan(RebuiltPlan):
 
     __slots__ = ("_by_address",)
 
-    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
+    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Found) -> None:
         super().__init__(compiled, backward, found)
         self._by_address = by_address(compiled.plan, self._given)
 
-    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
-        values, wanted = found.values, found.wanted
+    def _compute(self, found: Found, seed: ArrayCell) -> list[ArrayCell]:
+        values, wanted = found.walk.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
         for number, what, dtype in self._inputs:
-            if what == _VALUE:
-                storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
+            if what == VALUE:
+                storages.append(values[number]._cell.storage)
             elif what >= 0:
-                storages.append(found.extras[number][1][what].storage)  # type: ignore[index, union-attr]  # likewise
+                storages.append(found.walk.extras[number][1][what].storage)  # type: ignore[index, union-attr]  # likewise
             else:
                 storages.append((seed if what == _SEED else wanted[number]).settle(dtype))
         written = []
@@ -284,7 +297,7 @@ class _NativePlan(RebuiltPlan):
             # Only a run that ends well makes it written: a solver must not use what a failed one left.
             cell.pending = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._stored]
-        self._by_address.run([storage.address for storage in storages], self._floats_of(found))
+        self._by_address.run([storage.address for storage in storages], found.walk.floats(self._floats))
         return [cell for cell, _ in written]
 
 
@@ -293,23 +306,23 @@ class _DevicePlan(RebuiltPlan):
 
     __slots__ = ("_plan",)
 
-    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
+    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Found) -> None:
         super().__init__(compiled, backward, found)
         self._plan = PlanOnDevice(compiled.plan, self._given)
 
-    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
-        values, wanted = found.values, found.wanted
+    def _compute(self, found: Found, seed: ArrayCell) -> list[ArrayCell]:
+        values, wanted = found.walk.values, found.wanted
         place = self._plan.place
         storages: list[Any] = []
         for number, what, dtype in self._inputs:
-            if what == _VALUE:
+            if what == VALUE:
                 cell: Any = values[number]._cell
             elif what >= 0:
-                cell = found.extras[number][1][what]  # type: ignore[index]  # the walk looked
+                cell = found.walk.extras[number][1][what]  # type: ignore[index]  # the walk looked
             else:
                 cell = seed if what == _SEED else wanted[number]
             # Seeds are for all devices, and gradients come there once they are written.
-            is_there = cell.pending is None and (cell.place is place or (what >= _VALUE and cell.come_to(place, dtype)))
+            is_there = cell.pending is None and (cell.place is place or (what >= VALUE and cell.come_to(place, dtype)))
             storages.append(cell.storage if is_there else fetched(cell, place, dtype))
         targets = [(wanted[number], dtype) for number, dtype in self._leaves]
         targets += [(values[number].grad.cell, dtype) for number, dtype in self._stored]
@@ -318,7 +331,7 @@ class _DevicePlan(RebuiltPlan):
         reserved: list[Any] = [cell.reserve(place, dtype) for cell, dtype in targets]
         for cell, _ in targets:
             cell.outdate_copies()
-        self._plan.run([storage.address for storage in (*storages, *reserved)], self._floats_of(found))
+        self._plan.run([storage.address for storage in (*storages, *reserved)], found.walk.floats(self._floats))
         version = next(WRITES)
         for (cell, dtype), storage in zip(targets, reserved, strict=True):
             cell.written_at(place, dtype, storage)
@@ -345,32 +358,27 @@ REBUILT = PlanCache("backward plans of rebuilt graphs", 256)
 _UNFIT = object()
 
 
-def remember(
-    found: Walk, kinds: Sequence[int], on_host: bool, backward: Backward, accumulate: tuple[bool, ...]
-) -> None:
-    """Keep what the general way compiled for a graph, for the next one like it.
-
-    on_host: whether it was in host memory when it was walked.
-    """
+def remember(found: Found, before: Before, backward: Backward, accumulate: tuple[bool, ...]) -> None:
+    """Keep what the general way compiled for a graph, for the next one like it."""
     compiled: BackwardPlan | None = PLANS.find(backward.bindings[accumulate].key)
-    structure = backward.structure
+    structure, walked = backward.structure, found.walk
     is_simple = (
         compiled is not None
         # Else shapes were changed after recording.
-        and sorted(kinds) == sorted(function.kind for function in structure.functions)
+        and walked.kinds() == sorted(function.kind for function in structure.functions)
         # Else two leaves have one array.
-        and len(structure.shapes) == len(found.values)
+        and len(structure.shapes) == len(walked.values)
         and _is_simple(compiled, backward)
     )
-    REBUILT.get(found.key, lambda: _rebuilt(compiled, backward, found, on_host) if is_simple and compiled else _UNFIT)
+    REBUILT.get(found.key, lambda: _rebuilt(compiled, backward, found, before) if is_simple and compiled else _UNFIT)
 
 
-def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Walk, on_host: bool) -> object:
+def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Found, before: Before) -> object:
     """The way of a simple plan, or none."""
     if ByAddress.fits(compiled.plan):
-        kind: type[RebuiltPlan] | None = _NativePlan if on_host else None
+        kind: type[RebuiltPlan] | None = _NativePlan if before.on_host else None
     else:
         kind = _DevicePlan if PlanOnDevice.fits(compiled.plan) else None
     made = None if kind is None else kind(compiled, backward, found)
     # What the forward did not store would be computed when it is read, and stored from then on.
-    return _UNFIT if made is None or made.reads(found.unstored) else made
+    return _UNFIT if made is None or made.reads(before.unstored) else made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -16,56 +16,48 @@ from atled.graph.forward_plan import Forward
 from atled.graph.recompute.recipes import RebuiltValueRecipe
 from atled.graph.recompute.stored import results_of
 from atled.graph.record.roots import roots_of
-from atled.graph.record.value import PLAIN, Extra, RecordedCall, Value, float_of
+from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun, go_back
 from atled.graph.run.by_address import ByAddress, by_address
+from atled.graph.walked import STORED, VALUE, Walk, flags_of, float_sources, walk
+from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
 
 _MOST_VALUES = 20_000
 """Of a graph that is walked: larger ones, which take a second to plan, are seldom built twice."""
 
 _INTEGERS = np.dtype(np.int64)
-_FLAGS = {None: 0, True: 1, False: 2}
-_STORED = 4  # added to the flags of a result that a user can see
-_VALUE, _RANDOM_STATE = -1, -2
-"""What of a value is meant, other than the position of an output that its call keeps."""
+_RANDOM_STATE = -2
+"""What of a value is meant, beside `VALUE` and the position of an output that its call keeps."""
 
 
-class Walk:
-    """What a walk from a root found: all values, the root first, and a key of all that a forward plan depends on.
+class Found(NamedTuple):
+    """A graph of which nothing was computed yet: its walk, and a key of all that a forward plan depends on.
 
-    patterns, extras: of the values, which they may have no longer when another thread looked at their calls.
     codes: of the leaves, by the numbers of their values.
     """
 
-    __slots__ = ("codes", "extras", "key", "patterns", "values")
-
-    def __init__(self, root: Value) -> None:
-        self.values = [root]
-        self.patterns: list[RecordedCall | None] = []
-        self.extras: list[Extra | None] = []
-        self.codes: dict[int, int] = {}
-        self.key: Hashable = None
+    walk: Walk
+    key: Hashable
+    codes: dict[int, int]
 
 
-def walk(root: Value) -> Walk | None:
-    """Walk the graph before a root, of which nothing was computed yet.
+def find(root: Value) -> Found | None:
+    """Walk the graph before a root.
 
     None for a graph that has to take the general way: one of which something was computed, with values that were not
     recorded from patterns (those of ops with several outputs), with shared or given arrays.
     """
-    walked = Walk(root)
-    values, index = walked.values, {root: 0}
+    walked = walk(root, _MOST_VALUES)
+    if walked is None:
+        return None
     aliases: dict[int, int] = {}  # by identity of the cell, the first leaf that has it
+    codes: dict[int, int] = {}
     key: list[Hashable] = [plugin_generation()]
+    key += walked.structure
     add = key.append
-    for number, value in enumerate(values):  # which grow meanwhile
-        if number == _MOST_VALUES:
-            return None
-        pattern, inputs, extra = value.recorded_as
+    for number, (value, pattern, extra) in enumerate(zip(walked.values, walked.patterns, walked.extras, strict=True)):
         cell, details = value._cell, value.details
-        walked.patterns.append(pattern)
-        walked.extras.append(extra)
         if pattern is None:
             if cell is None or cell.storage is None or details.parent is not None or details.sharing is not None:
                 return None
@@ -73,43 +65,36 @@ def walk(root: Value) -> Walk | None:
                 if not isinstance(cell.pending, Filled):
                     return None
                 cell.settle()
-            walked.codes[number] = cell.code
-            key += -2, aliases.setdefault(id(cell), number), cell.code, value.shape, details.need_grad
+            codes[number] = cell.code
+            key += aliases.setdefault(id(cell), number), cell.code, value.shape, details.need_grad
             continue
         if value.shape is not pattern.output_descs[0].shape:
             return None
-        if cell is not None:
-            if pattern.spec.views:
-                if inputs[0] is None or inputs[0]._cell is not cell:
-                    return None  # the array of what it shows was replaced
-            elif cell.storage is not None or cell.pending is not UNWRITTEN or cell.use:
-                return None
-        if details is not PLAIN:
-            if details.is_given or details.sharing is not None:
-                return None
-            flags = _FLAGS[details.need_grad]
-            if details.exposed or details.persistent:
-                flags |= _STORED
-        else:
+        if cell is not None and not (_shows(value, cell) if pattern.spec.views else _is_new(cell)):
+            return None
+        if details is PLAIN:
             flags = 0
+        elif details.is_given or details.sharing is not None or details.value_recipe is not None:
+            return None
+        else:
+            flags = flags_of(details)
         handle = value.handle
         if handle is not None and handle() is not None:
-            flags |= _STORED
-        add(pattern.kind)  # it says how many inputs there are
+            flags |= STORED
         add(flags)
         if extra is not None and extra[2] is not None:
             add(extra[2].code)
-        for source in inputs:
-            if source is None:
-                add(-1)
-                continue
-            found = index.get(source)
-            if found is None:
-                found = index[source] = len(values)
-                values.append(source)
-            add(found)
-    walked.key = tuple(key)
-    return walked
+    return Found(walked, tuple(key), codes)
+
+
+def _shows(view: Value, cell: ArrayCell) -> bool:
+    """Whether a cell is still that of what a view shows: not where that array was replaced."""
+    inputs = view.inputs
+    return inputs is not None and inputs[0] is not None and inputs[0]._cell is cell
+
+
+def _is_new(cell: ArrayCell) -> bool:
+    return cell.storage is None and cell.pending is UNWRITTEN and not cell.use
 
 
 class RebuiltForward:
@@ -124,21 +109,22 @@ class RebuiltForward:
         "_program",
         "_reads",
         "_targets",
+        "_unkept",
         "_unstored",
         "plan",
     )
 
-    def __init__(self, planned: Forward, found: Walk) -> None:
+    def __init__(self, planned: Forward, walked: Walk) -> None:
         plan, structure = planned.binding.plan, planned.structure
         self.plan = plan
-        index = {id(value): number for number, value in enumerate(found.values)}
-        numbers = [index[id(structure.value(number))] for number in range(len(structure.shapes))]
+        index = walked.numbers()
+        numbers = [index[structure.value(number)] for number in range(len(structure.shapes))]
         made = [numbers[outputs[0]] for outputs in structure.made]
         random_states = {state: (made[call], _RANDOM_STATE) for call, (_, state) in enumerate(structure.state_numbers)}
         count = len(numbers)
 
         def read(outside: int) -> tuple[int, int]:
-            return (numbers[outside], _VALUE) if outside < count else random_states[outside]
+            return (numbers[outside], VALUE) if outside < count else random_states[outside]
 
         self._reads = [read(outside) for outside, *_ in plan.requests]
         self._changed = [read(outside) for outside in plan.changed]
@@ -147,7 +133,7 @@ class RebuiltForward:
         results = [
             (
                 made[call],
-                _VALUE if structure.functions[call].auxiliary[position] is None else position,
+                VALUE if structure.functions[call].auxiliary[position] is None else position,
                 structure.functions[call].output_descs[position].size,
             )
             for call, position in results_of(structure, planned.unstored)
@@ -162,55 +148,59 @@ class RebuiltForward:
             for call, (auxiliary, _) in enumerate(structure.state_numbers)
             for position, outside in enumerate(auxiliary)
         }
-        cells = structure.cells
-        self._unstored = [
-            (*((numbers[n], _VALUE) if n < count else kept[n]), cells[n].size) for n in sorted(planned.unstored)
-        ]
-        self._floats: list[tuple[int, Any]] = [
-            (-1, source[1]) if source[0] == "constant" else (made[source[1]], source[2]) for source in plan.floats
-        ]
+        self._unstored = [numbers[outside] for outside in sorted(planned.unstored) if outside < count]
+        self._unkept = [kept[outside] for outside in sorted(planned.unstored) if outside >= count]
+        self._floats = float_sources(plan, dict(enumerate(made)))
         # Further runs may keep something, which bindings look for at the second one.
         self._is_noted = bool(plan.packs) or planned.constants is not None
         self._program = by_address(plan, memories)
 
-    def prepared(self, found: Walk) -> _Run:
+    def prepared(self, walked: Walk) -> _Run:
         """Give the arrays of a graph that was walked their memory, or the recipe to get what is not stored."""
-        values, extras = found.values, found.extras
+        values, extras = walked.values, walked.extras
 
         def cell(number: int, what: int, size: int) -> ArrayCell:
-            if what == _VALUE:
-                known = values[number]._cell
+            if what == VALUE:
+                known: ArrayCell | None = values[number]._cell
                 if known is None:
                     known = values[number]._cell = ArrayCell(size)
                 return known
             return extras[number][1][what]  # type: ignore[index, return-value]  # the plan was made of such calls
 
         def read(number: int, what: int) -> Any:
-            return values[number]._cell if what == _VALUE else extras[number][2]  # type: ignore[index]  # likewise
+            return values[number]._cell if what == VALUE else extras[number][2]  # type: ignore[index]  # likewise
 
-        patterns: Sequence[Any] = found.patterns
         run = _Run(self._program)
         run.storages = [read(*which).storage for which in self._reads]
         run.changed = [read(*which) for which in self._changed]
         run.random_states = [read(*which).storage.array((2,), _INTEGERS) for which in self._drawn]
-        run.floats = [
-            source if number < 0 else float_of(patterns[number], extras[number], source)
-            for number, source in self._floats
-        ]
+        run.floats = walked.floats(self._floats)
         if self._is_noted:
             roots_of((values[0],)).first_run = next(WRITES)
         for number, what, size, dtype in self._targets:
             run.storages.append(cell(number, what, size).first_target(dtype))
         for which in self._left_out:
             cell(*which).leave_out()
-        if self._unstored:
+        if self._unstored or self._unkept:
             run.last_run = LastRun()
-            results = [weakref.ref(values[number]) for number, what, _ in self._unstored if what == _VALUE]
-            makers = [weakref.ref(values[number]) for number, what, _ in self._unstored if what != _VALUE]
-            recipe = RebuiltValueRecipe(run.last_run, roots_of((values[0],)), results, makers)
-            for which in self._unstored:
-                cell(*which).pending = recipe  # it is new
+            self._leave_unstored(walked, run.last_run)
         return run
+
+    def _leave_unstored(self, walked: Walk, last_run: LastRun) -> None:
+        values, extras = walked.values, walked.extras
+        makers = [weakref.ref(values[number]) for number, _ in self._unkept]
+        recipe = RebuiltValueRecipe(last_run, roots_of((values[0],)), makers)
+        for number, position in self._unkept:
+            extras[number][1][position].pending = recipe  # type: ignore[index, union-attr]  # it is new
+        shared = Details(value_recipe=recipe, is_shared=True)
+        for number in self._unstored:
+            value = values[number]
+            if value._cell is not None:
+                value._cell.pending = recipe.of_value(value)
+            elif value.details is PLAIN:
+                value.details = shared
+            else:
+                value.value_recipe = recipe
 
 
 class _Run:
@@ -263,31 +253,35 @@ REBUILT = PlanCache("forward plans of rebuilt graphs", 256)
 _UNFIT = object()
 
 
-def run_known(root: Value) -> Walk | bool:
+def run_known(root: Value) -> Found | bool:
     """Run the forward of a root by the plan of an earlier graph like its own; whether it ran.
 
-    A walk: what is to be remembered once the general way has run it.
+    Otherwise what is to be remembered once the general way has run it.
     """
     with PLANNING:  # so that no other thread finds arrays half way through
-        found = walk(root)
+        found = find(root)
         if found is None:
             return False
         known: Any = REBUILT.find(found.key)
         if not isinstance(known, RebuiltForward):
             return found if known is None else False
-        prepared = known.prepared(found)
+        walked = found.walk
+        prepared = known.prepared(walked)
     prepared.run()
+    roots = roots_of((root,))
+    walked.values[0] = None  # what belongs to the root must not hold it
+    roots.walk = walked
     return True
 
 
-def remember(found: Walk, planned: Forward) -> None:
+def remember(found: Found, planned: Forward) -> None:
     """Keep what the general way compiled for a graph, for the next one like it."""
-    REBUILT.get(found.key, lambda: RebuiltForward(planned, found) if _is_simple(found, planned) else _UNFIT)
+    REBUILT.get(found.key, lambda: RebuiltForward(planned, found.walk) if _is_simple(found, planned) else _UNFIT)
 
 
-def _is_simple(found: Walk, planned: Forward) -> bool:
+def _is_simple(found: Found, planned: Forward) -> bool:
     """Whether a forward only reads leaves as they were, draws, and writes results, in native steps on the host."""
-    structure, plan = planned.structure, planned.binding.plan
+    structure, plan, walked = planned.structure, planned.binding.plan, found.walk
     outside = {*plan.changed, *(number for number, *_ in plan.requests)}
     leaves = {number for number, origin in enumerate(structure.origins) if origin is None}
     drawn = {state for _, state in structure.state_numbers if state >= 0}
@@ -298,12 +292,11 @@ def _is_simple(found: Walk, planned: Forward) -> bool:
         # Values that the backward computes again have a watch of their own.
         and planned.trust is None
         # Else shapes were changed after recording.
-        and sorted(pattern.kind for pattern in found.patterns if pattern is not None)
-        == sorted(function.kind for function in structure.functions)
+        and walked.kinds() == sorted(function.kind for function in structure.functions)
         # Else two leaves have one array.
-        and len(structure.shapes) == len(found.values)
+        and len(structure.shapes) == len(walked.values)
         and outside <= leaves | drawn
         # Else a leaf was cast, or moved.
-        and all(found.values[number].cell.code == code for number, code in found.codes.items())
+        and all(walked.values[number].cell.code == code for number, code in found.codes.items())
         and all(structure.cells[number].dtype == dtype for number, _, dtype, _ in plan.requests)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -18,31 +17,7 @@ from atled.graph import backward, rebuilt
 from atled.graph.run.by_address import CallByAddress, ProgramByAddress
 from atled.graph.run.on_device import PlanOnDevice
 from atled.variable import Variable
-
-SHAPE = (3, 4)
-
-_UNARY: list[Callable[[Variable], Variable]] = [
-    F.tanh,
-    F.relu,
-    lambda x: x * 0.5,
-    lambda x: F.add_scalar(x, -1.25),
-    lambda x: F.softmax(x, axis=1),
-    lambda x: F.transpose(x, (1, 0)),
-    lambda x: F.dropout(x, 0.0),
-    lambda x: F.reshape(x, SHAPE),
-    lambda x: x - F.max(x, axis=1, keepdims=True),
-    lambda x: x * F.softmax_cross_entropy(x, labels(x.shape[0])),
-    lambda x: F.reshape(
-        F.max_pooling(F.reshape(x, [1, 1, *x.shape]), (2, 2), (1, 1), pad=(1, 1))[:, :, 1:, 1:], x.shape
-    ),
-]
-
-
-def labels(count: int) -> Variable:
-    return Variable.from_numpy_array(np.arange(count).reshape(count, 1) % 3)
-
-
-_BINARY: list[Callable[[Variable, Variable], Variable]] = [F.add2, F.sub2, F.mul2, lambda x, y: x / (y * y + 1.0)]
+from drawn_graphs import drawn_graph, drawn_leaves, leaf
 
 
 @pytest.fixture(params=["host", "device"])
@@ -64,51 +39,21 @@ def runs(monkeypatch: pytest.MonkeyPatch, where: str) -> list[int]:
     seen: list[int] = []
     run = rebuilt.RebuiltPlan.run
 
-    def counted(self: rebuilt.RebuiltPlan, found: rebuilt.Walk, seed: ArrayCell) -> None:
-        seen.append(len(found.values))
+    def counted(self: rebuilt.RebuiltPlan, found: rebuilt.Found, seed: ArrayCell) -> None:
+        seen.append(len(found.walk.values))
         run(self, found, seed)
 
     monkeypatch.setattr(rebuilt.RebuiltPlan, "run", counted)
     return seen
 
 
-def leaves_of(seed: int) -> list[Variable]:
-    values = np.random.default_rng(seed)
-    flags = (True, False, True, None)
-    return [Variable.from_numpy_array(values.standard_normal(SHAPE).astype(np.float32), need_grad=f) for f in flags]
-
-
-def program(seed: int, leaves: list[Variable]) -> tuple[Variable, list[Variable]]:
-    """A random graph over leaves: the root, and the results to whose Variables somebody holds on."""
-    choose = random.Random(seed)
-    values = list(leaves)
-    held = []
-    for _ in range(choose.randint(1, 14)):
-        x, y = choose.choice(values[-4:]), choose.choice(values)
-        if choose.random() < 0.2 and x.shape == y.shape == SHAPE:
-            made = F.affine(F.affine(x, F.transpose(y, (1, 0))), x)
-        elif choose.random() < 0.4 or x.shape != y.shape:
-            made = choose.choice(_UNARY)(x)
-        else:
-            made = choose.choice(_BINARY)(x, y)
-        flag = choose.random()
-        if flag < 0.05:
-            made.need_grad = False
-        elif flag < 0.1:
-            made.persistent = True
-        if choose.random() < 0.15:
-            held.append(made)
-        values.append(made)
-    return values[-1], held
-
-
 def gradients(seed: int, step: int, *, auto: bool) -> list[np.ndarray]:
     """Leaf gradients after two backwards, then the gradients of everything in the middle that is needed for them."""
-    leaves = leaves_of(100 * seed + step)
+    leaves = drawn_leaves(100 * seed + step, (True, False, True, None))
     with nn.auto_forward(auto):
         found = []
         for _ in range(2):  # the second one accumulates
-            root, held = program(seed, leaves)
+            root, held = drawn_graph(seed, leaves)
             if not auto:
                 root.forward()
             root.backward()
@@ -134,14 +79,10 @@ def test_the_short_way_gives_the_bits_of_the_general_one(
     where: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = [gradients(seed, step % 2, auto=True) for step in range(6)]
-    monkeypatch.setattr(backward, "walk", lambda root, seed: None)
+    monkeypatch.setattr(backward, "find", lambda root, seed: None)
     general = [gradients(seed, step % 2, auto=True) for step in range(2)]
     for step, found in enumerate(short):
         assert [x.tobytes() for x in found] == [x.tobytes() for x in general[step % 2]]
-
-
-def leaf(*values: float, need_grad: bool | None = True) -> Variable:
-    return Variable.from_numpy_array(np.array(values, np.float32), need_grad=need_grad)
 
 
 def test_the_plan_of_an_equal_graph_is_found_again(runs: list[int], where: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import threading
 import weakref
 from collections.abc import Iterator
@@ -14,27 +13,18 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.random
+from atled.arrays.cell import ArrayCell
 from atled.arrays.memory import clear_memory_cache
 from atled.graph import backward, forward, rebuilt, rebuilt_forward
 from atled.graph.run.by_address import CallByAddress, ProgramByAddress
 from atled.variable import Variable
+from drawn_graphs import SHAPE, drawn_graph, drawn_leaves, leaf
 
-SHAPE = (3, 4)
-
-_UNARY = [
-    F.tanh,
-    F.relu,
-    lambda x: x * 0.5,
-    lambda x: F.softmax(x, axis=1),
-    lambda x: F.transpose(x, (1, 0)),
-    lambda x: F.reshape(x, SHAPE),
+_FURTHER = [
     lambda x: F.reshape(F.reshape(x, (2, 6)), SHAPE),
-    lambda x: x - F.max(x, axis=1, keepdims=True),
     lambda x: F.dropout(x, 0.25),
     lambda x: x * F.rand(shape=x.shape),
-    lambda x: x * F.softmax_cross_entropy(x, Variable.from_numpy_array(np.arange(x.shape[0]).reshape(-1, 1) % 3)),
 ]
-_BINARY = [F.add2, F.sub2, F.mul2, lambda x, y: x / (y * y + 1.0)]
 
 
 @pytest.fixture
@@ -46,55 +36,22 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     seen: list[int] = []
     prepared = rebuilt_forward.RebuiltForward.prepared
 
-    def counted(self: rebuilt_forward.RebuiltForward, found: rebuilt_forward.Walk) -> object:
-        seen.append(len(found.values))
-        return prepared(self, found)
+    def counted(self: rebuilt_forward.RebuiltForward, walked: rebuilt_forward.Walk) -> object:
+        seen.append(len(walked.values))
+        return prepared(self, walked)
 
     monkeypatch.setattr(rebuilt_forward.RebuiltForward, "prepared", counted)
     with nn.context_scope(nn.Context(["cpu:float"])):
         yield seen
 
 
-def leaf(*values: float, need_grad: bool | None = True) -> Variable:
-    return Variable.from_numpy_array(np.array(values, np.float32), need_grad=need_grad)
-
-
-def program(seed: int, leaves: list[Variable], statistics: list[Variable]) -> tuple[Variable, list[Variable]]:
-    """A random graph over leaves: the root, and the results to whose Variables somebody holds on."""
-    choose = random.Random(seed)
-    values, held = list(leaves), []
-    for _ in range(choose.randint(1, 14)):
-        x, y = choose.choice(values[-4:]), choose.choice(values)
-        if choose.random() < 0.15 and x.shape == SHAPE:
-            scale = [Variable.from_numpy_array(np.full((1, 4), number, np.float32)) for number in (0.1, 1.5)]
-            made = F.batch_normalization(x, *scale, *statistics, axes=[1])
-        elif choose.random() < 0.2 and x.shape == y.shape == SHAPE:
-            made = F.affine(F.affine(x, F.transpose(y, (1, 0))), x)
-        elif choose.random() < 0.4 or x.shape != y.shape:
-            made = choose.choice(_UNARY)(x)
-        else:
-            made = choose.choice(_BINARY)(x, y)
-        flag = choose.random()
-        if flag < 0.05:
-            made.need_grad = False
-        elif flag < 0.1:
-            made.persistent = True
-        if choose.random() < 0.15:
-            held.append(made)
-        values.append(made)
-    return values[-1], held
-
-
 def observed(seed: int, step: int) -> list[np.ndarray]:
     """What can be seen of a graph: gradients, statistics, results that were held, then those that were not."""
-    draw = np.random.default_rng(100 * seed + step)
     nn.seed(step)
     flags = (True, False, True, None) if seed % 3 else (False, False, None, None)
-    leaves = [
-        Variable.from_numpy_array(draw.standard_normal(SHAPE).astype(np.float32), need_grad=flag) for flag in flags
-    ]
+    leaves = drawn_leaves(100 * seed + step, flags)
     statistics = [Variable.from_numpy_array(np.full((1, 4), number, np.float32)) for number in (0, 1)]
-    root, held = program(seed, leaves, statistics)
+    root, held = drawn_graph(seed, leaves, _FURTHER, statistics)
     root.forward()
     found = [root.d.copy(), *(statistic.d.copy() for statistic in statistics)]
     if root.need_grad or seed % 2:
@@ -125,7 +82,7 @@ def test_the_short_way_gives_the_bits_of_the_general_one(
     short = [observed(seed, step % 2) for step in range(5)]
     assert runs
     monkeypatch.setattr(forward, "_run_known", lambda root: False)
-    monkeypatch.setattr(backward, "walk", lambda root, seed: None)
+    monkeypatch.setattr(backward, "find", lambda root, seed: None)
     general = [observed(seed, step) for step in range(2)]
     for step, found in enumerate(short):
         assert [x.tobytes() for x in found] == [x.tobytes() for x in general[step % 2]]
@@ -409,3 +366,89 @@ def test_what_a_backward_is_going_to_read_stays_stored_when_another_root_is_comp
         t = np.tanh([1, 2])
         np.testing.assert_allclose(x.g, 2 * np.exp(t) * (1 - t * t), rtol=1e-5)
     assert runs
+
+
+def test_a_step_walks_over_its_graph_once(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = []
+    for module in (rebuilt, rebuilt_forward):
+        walk = module.walk
+        monkeypatch.setattr(module, "walk", lambda *given, walk=walk: (walks.append(given), walk(*given))[1])
+    x = leaf(1, 2)
+    for _ in range(6):
+        walks.clear()
+        x.grad.zero()
+        y = F.exp(F.sin(x))
+        y.forward()
+        y.backward()
+        np.testing.assert_allclose(x.g, np.exp(np.sin(x.d)) * np.cos(x.d), rtol=1e-5)
+        assert len(walks) == 1
+    assert len(runs) == 5
+
+
+def unstored_of(x: Variable) -> Variable:
+    """A result that a forward, one by the plan of an earlier graph, computed and did not store; its graph."""
+    for _ in range(3):
+        y = F.exp(F.sin(x) * 2.0)
+        y.forward()
+    return y
+
+
+def test_what_was_not_stored_has_no_cell_until_it_is_asked_for(runs: list[int]) -> None:
+    y = unstored_of(leaf(0.5, 1))
+    values = [y.value.inputs[0], y.value.inputs[0].inputs[0]]
+    assert [value._cell for value in values] == [None, None]
+    assert [value.cell.is_unstored for value in values] == [True, True]
+    np.testing.assert_allclose(Variable.on(values[1]).d, np.sin([0.5, 1]), rtol=1e-6)
+
+
+def test_an_array_of_what_was_not_stored_outlives_its_graph(runs: list[int]) -> None:
+    y = unstored_of(leaf(0.5, 1))
+    array = y.parent.inputs[0].data
+    del y
+    gc.collect()
+    np.testing.assert_allclose(array.data, 2 * np.sin([0.5, 1]), rtol=1e-6)
+
+
+def test_several_threads_find_one_cell_of_what_was_not_stored(runs: list[int]) -> None:
+    for _ in range(20):
+        y = unstored_of(leaf(0.5, 1))
+        double = y.value.inputs[0]
+        found: list[ArrayCell] = []
+        threads = [threading.Thread(target=lambda: found.append(double.cell)) for _ in range(4)]  # noqa: B023 joined
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [cell is double.cell for cell in found] == [True] * 4
+
+
+def test_another_graph_computes_again_what_was_not_stored(runs: list[int]) -> None:
+    y = unstored_of(leaf(0.5, 1))
+    z = Variable.on(y.value.inputs[0]) + 1.0
+    z.forward()
+    np.testing.assert_allclose(z.d, 1 + 2 * np.sin([0.5, 1]), rtol=1e-6)
+
+
+def test_what_was_not_stored_can_take_another_shape(runs: list[int]) -> None:
+    for size, shape in ((2, (2, 1)), (3, (3,))):
+        double = Variable.on(unstored_of(leaf(0.5, 1)).value.inputs[0])
+        double.reset_shape(shape, force=True)
+        assert double.d.shape == shape
+        if size == 2:
+            np.testing.assert_allclose(double.d.ravel(), 2 * np.sin([0.5, 1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_gradients_of_what_neither_forward_nor_backward_stored_can_be_had(runs: list[int], is_looked_at: bool) -> None:
+    x = leaf(0.5, 1)
+    for step in range(6):
+        x.grad.zero()
+        y = F.exp(F.sin(x) * 2.0) + 1.0
+        y.forward()
+        double = y.value.inputs[0].inputs[0] if step == 5 else None
+        if double is not None and is_looked_at:
+            np.testing.assert_allclose(Variable.on(double).d, 2 * np.sin([0.5, 1]), rtol=1e-6)
+        y.backward()
+        if double is not None:
+            np.testing.assert_allclose(Variable.on(double).g, np.exp(2 * np.sin([0.5, 1])), rtol=1e-6)
+        np.testing.assert_allclose(x.g, np.exp(2 * np.sin(x.d)) * 2 * np.cos(x.d), rtol=1e-5)

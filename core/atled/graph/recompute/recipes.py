@@ -206,20 +206,22 @@ def _leading_to(cell: ArrayCell, functions: Sequence[RecordedCall]) -> list[Reco
 class RebuiltValueRecipe(ValueRecipe):
     """What the forward of a graph that is built again at every step does not store: its calls are made when needed.
 
+    Values have no cells before they are asked for; it is told of those then.
+
     makers: the results of those of which auxiliary outputs are not stored.
     """
 
-    __slots__ = ("_makers",)
+    __slots__ = ("_makers", "_told")
 
-    def __init__(
-        self,
-        last_run: LastRun,
-        roots: Roots,
-        values: Sequence[weakref.ref[Value]],
-        makers: Sequence[weakref.ref[Value]],
-    ) -> None:
-        super().__init__(last_run, roots, values, ())
+    def __init__(self, last_run: LastRun, roots: Roots, makers: Sequence[weakref.ref[Value]]) -> None:
+        self._told: list[weakref.ref[Value]] = []
+        super().__init__(last_run, roots, self._told, ())
         self._makers = makers
+
+    def of_value(self, value: Value) -> RebuiltValueRecipe:
+        """The recipe for the cell of one of the values."""
+        self._told.append(weakref.ref(value))
+        return self
 
     def _functions(self) -> Iterator[RecordedCall | None]:
         values = (reference() for reference in self._makers)

@@ -21,9 +21,10 @@ class Roots:
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
     first_run: number of the writes before a forward by the plan of an earlier graph, 0 if there was none.
     seeds: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
+    walk: of the one root, by which a forward found its plan, for the backward behind it; None where there is none.
     """
 
-    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "first_run", "forward", "seeds")
+    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "first_run", "forward", "seeds", "walk")
 
     def __init__(self, values: Sequence[Value]) -> None:
         self._references: Key = tuple(map(weakref.ref, values))
@@ -34,6 +35,7 @@ class Roots:
         self.backward: Any = None
         self.first_run = 0
         self.seeds: list[Any] = [None] * len(values)
+        self.walk: Any = None
 
     def values(self) -> tuple[Value, ...]:
         """The roots; none where one of them is gone."""

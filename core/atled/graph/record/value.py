@@ -6,7 +6,7 @@ import math
 import operator
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Filled, Recipe, Use
@@ -34,6 +34,14 @@ class Sharing:
 
 _MAKING = lock_across_forks()
 
+
+class RecipeOfValues(Protocol):
+    """The recipe of all values that one run computed and did not store."""
+
+    def of_value(self, value: Value) -> Recipe:
+        """The recipe for the cell that is made for one of them."""
+
+
 Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None, ArrayCell | None]
 """Float attributes by name, cells that a call keeps by output, and a random state."""
 
@@ -60,6 +68,7 @@ class Details:
         "position",
         "roots",
         "sharing",
+        "value_recipe",
     )
 
     def __init__(
@@ -70,6 +79,7 @@ class Details:
         data: NdArray | None = None,
         grad: NdArray | None = None,
         gradient_recipe: Recipe | None = None,
+        value_recipe: RecipeOfValues | None = None,
         is_shared: bool = False,
     ) -> None:
         self.need_grad = need_grad
@@ -78,6 +88,7 @@ class Details:
         self.data = data
         self.grad = grad
         self.gradient_recipe = gradient_recipe
+        self.value_recipe = value_recipe
         self.is_shared = is_shared
         self.is_given = grad is not None
         self.persistent = False
@@ -88,7 +99,8 @@ class Details:
     def own_copy(self) -> Details:
         """The same for one value."""
         assert self.roots is None and self.sharing is None and not self.is_given, "only what is new is shared"
-        return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.gradient_recipe)
+        arrays = self.data, self.grad, self.gradient_recipe, self.value_recipe
+        return Details(self.need_grad, self.parent, self.position, *arrays)
 
 
 PLAIN = Details(is_shared=True)
@@ -114,6 +126,7 @@ class Value:
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
     gradient_recipe: how to get a gradient for which there is no array yet; None where nothing is known of one.
+    value_recipe: how to get values that were computed and not stored, for which there is no cell yet; None for others.
     roots: the record of it as a root (`atled.graph.record.roots`), None before it is one.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
@@ -139,6 +152,7 @@ class Value:
     position = _detail("position")
     roots = _detail("roots")
     sharing = _detail("sharing")
+    value_recipe = _detail("value_recipe")
 
     def __init__(
         self,
@@ -174,12 +188,6 @@ class Value:
         return self.pattern is None and self.details.parent is None
 
     @property
-    def recorded_as(self) -> tuple[RecordedCall | None, Any, Extra | None]:
-        """Pattern, inputs and extra; with a pattern the others are its, although another thread reads `parent`."""
-        extra, inputs = self.extra, self.inputs
-        return self.pattern, inputs, extra
-
-    @property
     def parent(self) -> RecordedCall | None:
         """The recorded call that makes it; None for a leaf."""
         parent: RecordedCall | None = self.details.parent if self.pattern is None else self._made_parent()
@@ -188,7 +196,7 @@ class Value:
     @parent.setter
     def parent(self, function: RecordedCall | None) -> None:
         self.own_details().parent = function
-        self.pattern = self.inputs = self.extra = None  # the pattern first: see `recorded_as`
+        self.pattern = self.inputs = self.extra = None  # the pattern first: see `walked.walk`
 
     def _made_parent(self) -> RecordedCall | None:
         with _MAKING:
@@ -208,8 +216,21 @@ class Value:
         """The cell of `data`."""
         cell = self._cell
         if cell is None:
+            recipe = self.details.value_recipe
+            if recipe is not None:
+                return self._unstored_cell(recipe)
             cell = self._cell = ArrayCell(math.prod(self.shape))
         return cell
+
+    def _unstored_cell(self, recipe: RecipeOfValues) -> ArrayCell:
+        """The cell of values that were computed and not stored: one, also where several threads ask for it."""
+        with _MAKING:
+            if self._cell is None:
+                cell = ArrayCell(math.prod(self.shape))
+                cell.pending = recipe.of_value(self)
+                self._cell = cell
+            known: ArrayCell = self._cell
+            return known
 
     @property
     def data(self) -> NdArray:
@@ -277,6 +298,8 @@ class Value:
             return
         self.exposed = True
         cells = [array.cell for array in (self.details.data, self.details.grad) if array is not None]
+        if self._cell is None and self.details.value_recipe is not None:
+            cells.append(self.cell)
         recipes = [self.gradient_recipe, *(cell.pending for cell in cells if cell.is_unstored)]
         for recipe in recipes:
             if recipe is not None and not isinstance(recipe, Filled):
@@ -286,9 +309,9 @@ class Value:
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
         same = math.prod(self.shape) == math.prod(shape)
-        if self._cell is not None:
+        if self._cell is not None or self.details.value_recipe is not None:
             self._announce()
-            data = NdArray.over(self._cell, shape) if same else NdArray(shape)
+            data = NdArray.over(self.cell, shape) if same else NdArray(shape)
             data.cell.last_write = next(WRITES)
             for value in self._sharers():
                 value.own_details().data = data

@@ -1,0 +1,98 @@
+"""The walk over a graph that was recorded lately, by which its forward and its backward find the plans of earlier ones.
+
+Both find by it what is the same in all graphs of one structure, and look at the values for what may differ.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atled.graph.compile.plan import Plan
+from atled.graph.record.value import Details, Extra, RecordedCall, Value, float_of
+
+VALUE = -1
+"""What of a value is meant, other than the position of an output that its call keeps."""
+
+STORED = 4
+"""Added to the flags of a result that a user can see."""
+
+_FLAGS = {None: 0, True: 1, False: 2}
+_LEAF = -2  # in a structure, where other numbers stand for a kind of call and for the values that it reads
+
+
+class Walk:
+    """The values before a root.
+
+    values: the root first; while it waits in `Roots.walk`, None is there for the root, which holds that.
+    patterns, extras: of the values, which they may have no longer when another thread looked at their calls.
+    structure: what the calls are, and which values they read; part of the key of a plan.
+    """
+
+    __slots__ = ("extras", "patterns", "structure", "values")
+
+    def __init__(self, root: Value) -> None:
+        self.values: list[Any] = [root]
+        self.patterns: list[RecordedCall | None] = []
+        self.extras: list[Extra | None] = []
+        self.structure: list[int] = []
+
+    def numbers(self) -> dict[Value | None, int]:
+        """The number of each value, -1 for none."""
+        return {None: -1, **{value: number for number, value in enumerate(self.values)}}
+
+    def kinds(self) -> list[int]:
+        """The kinds of the calls, sorted."""
+        return sorted(pattern.kind for pattern in self.patterns if pattern is not None)
+
+    def floats(self, sources: Sequence[tuple[int, Any]]) -> list[float]:
+        """The floats of a plan, from what `float_sources` says."""
+        patterns: Sequence[Any] = self.patterns
+        extras = self.extras
+        return [
+            source if number < 0 else float_of(patterns[number], extras[number], source) for number, source in sources
+        ]
+
+
+def walk(root: Value, most: int = sys.maxsize) -> Walk | None:
+    """Walk the graph before a root; what no pattern was recorded of is a leaf. None where it has more values."""
+    walked = Walk(root)
+    values, structure = walked.values, walked.structure
+    numbers: dict[Value | None, int] = {None: -1, root: 0}
+    number_of, add = numbers.setdefault, structure.append
+    add_pattern, add_extra, add_value = walked.patterns.append, walked.extras.append, values.append
+    count = 1
+    for value in values:  # which grow meanwhile
+        # The pattern last: with one the others are its, although another thread reads `parent`.
+        extra, inputs = value.extra, value.inputs
+        pattern = value.pattern
+        add_pattern(pattern)
+        add_extra(extra)
+        if pattern is None:
+            add(_LEAF)
+            continue
+        add(pattern.kind)  # it says how many inputs there are
+        for source in inputs:
+            number = number_of(source, count)
+            if number == count:
+                count += 1
+                add_value(source)
+            add(number)
+        if count > most:
+            return None
+    return walked
+
+
+def flags_of(details: Details) -> int:
+    """What of the details of a result is part of the key of a plan."""
+    flags = _FLAGS[details.need_grad]
+    return flags | STORED if details.exposed or details.persistent else flags
+
+
+def float_sources(plan: Plan, made: Mapping[int, int]) -> list[tuple[int, Any]]:
+    """Per float of a plan: (-1, constant), or (number of a value, attribute of the call that makes it).
+
+    made: by number of a call in the plan's structure the number of its first result in the walk.
+    """
+    return [(-1, source[1]) if source[0] == "constant" else (made[source[1]], source[2]) for source in plan.floats]
