@@ -19,7 +19,7 @@ from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun, go_back
 from atled.graph.run.by_address import ByAddress, by_address
-from atled.graph.walked import STORED, VALUE, Walk, flags_of, float_sources, walk
+from atled.graph.walked import VALUE, Walk, flags_of, float_sources, walk
 from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
 
@@ -55,35 +55,32 @@ def find(root: Value) -> Found | None:
     codes: dict[int, int] = {}
     key: list[Hashable] = [plugin_generation()]
     key += walked.structure
-    add = key.append
-    for number, (value, pattern, extra) in enumerate(zip(walked.values, walked.patterns, walked.extras, strict=True)):
-        cell, details = value._cell, value.details
-        if pattern is None:
-            if cell is None or cell.storage is None or details.parent is not None or details.sharing is not None:
+    for number in walked.leaves:
+        leaf = walked.values[number]
+        cell, details = leaf._cell, leaf.details
+        if cell is None or cell.storage is None or details.parent is not None or details.sharing is not None:
+            return None
+        if cell.pending is not None:
+            if not isinstance(cell.pending, Filled):
                 return None
-            if cell.pending is not None:
-                if not isinstance(cell.pending, Filled):
-                    return None
-                cell.settle()
-            codes[number] = cell.code
-            key += aliases.setdefault(id(cell), number), cell.code, value.shape, details.need_grad
-            continue
+            cell.settle()
+        codes[number] = cell.code
+        key += aliases.setdefault(id(cell), number), cell.code, leaf.shape, details.need_grad
+    for number in walked.marked:
+        value, pattern, extra = walked.values[number], walked.patterns[number], walked.extras[number]
+        cell, details = value._cell, value.details
+        assert pattern is not None, "no leaf"
         if value.shape is not pattern.output_descs[0].shape:
             return None
         if cell is not None and not (_shows(value, cell) if pattern.spec.views else _is_new(cell)):
             return None
-        if details is PLAIN:
-            flags = 0
-        elif details.is_given or details.sharing is not None or details.value_recipe is not None:
+        if details.is_given or details.sharing is not None or details.value_recipe is not None:
             return None
-        else:
-            flags = flags_of(details)
-        handle = value.handle
-        if handle is not None and handle() is not None:
-            flags |= STORED
-        add(flags)
+        flags = flags_of(details)
+        if flags:
+            key += number, flags
         if extra is not None and extra[2] is not None:
-            add(extra[2].code)
+            key += number, _RANDOM_STATE, extra[2].code
     return Found(walked, tuple(key), codes)
 
 

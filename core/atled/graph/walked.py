@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.graph.compile.plan import Plan
-from atled.graph.record.value import Details, Extra, RecordedCall, Value, float_of
+from atled.graph.record.value import PLAIN, Details, Extra, RecordedCall, Value, float_of
 
 VALUE = -1
 """What of a value is meant, other than the position of an output that its call keeps."""
@@ -19,7 +19,8 @@ STORED = 4
 """Added to the flags of a result that a user can see."""
 
 _FLAGS = {None: 0, True: 1, False: 2}
-_LEAF = -2  # in a structure, where other numbers stand for a kind of call and for the values that it reads
+_LEAF, _HELD = -2, -3
+"""In a structure, where other numbers stand for a kind of call, -3 and less with a Variable, and for what it reads."""
 
 
 class Walk:
@@ -27,16 +28,20 @@ class Walk:
 
     values: the root first; while it waits in `Roots.walk`, None is there for the root, which holds that.
     patterns, extras: of the values, which they may have no longer when another thread looked at their calls.
-    structure: what the calls are, and which values they read; part of the key of a plan.
+    structure: what the calls are, which values they read, and whose Variables are held; part of the key of a plan.
+    leaves: numbers of values.  marked: of the results of which there is more to be known: they have a cell, details (as
+        one that was given another shape has), or a random state.
     """
 
-    __slots__ = ("extras", "patterns", "structure", "values")
+    __slots__ = ("extras", "leaves", "marked", "patterns", "structure", "values")
 
     def __init__(self, root: Value) -> None:
         self.values: list[Any] = [root]
         self.patterns: list[RecordedCall | None] = []
         self.extras: list[Extra | None] = []
         self.structure: list[int] = []
+        self.leaves: list[int] = []
+        self.marked: list[int] = []
 
     def numbers(self) -> dict[Value | None, int]:
         """The number of each value, -1 for none."""
@@ -63,7 +68,7 @@ def walk(root: Value, most: int = sys.maxsize) -> Walk | None:
     number_of, add = numbers.setdefault, structure.append
     add_pattern, add_extra, add_value = walked.patterns.append, walked.extras.append, values.append
     count = 1
-    for value in values:  # which grow meanwhile
+    for position, value in enumerate(values):  # which grow meanwhile
         # The pattern last: with one the others are its, although another thread reads `parent`.
         extra, inputs = value.extra, value.inputs
         pattern = value.pattern
@@ -71,8 +76,14 @@ def walk(root: Value, most: int = sys.maxsize) -> Walk | None:
         add_extra(extra)
         if pattern is None:
             add(_LEAF)
+            walked.leaves.append(position)
             continue
-        add(pattern.kind)  # it says how many inputs there are
+        handle = value.handle
+        # The kind says how many inputs there are.
+        add(pattern.kind if handle is None or handle() is None else _HELD - pattern.kind)
+        # To be given another shape sets details, too.
+        if value.details is not PLAIN or value._cell is not None or (extra is not None and extra[2] is not None):
+            walked.marked.append(position)
         for source in inputs:
             number = number_of(source, count)
             if number == count:
