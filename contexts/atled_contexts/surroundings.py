@@ -28,10 +28,11 @@ class Surroundings:
 
     arrays: the cached calls by key, for calls on arrays; None where nothing is known yet, or any more.
     values: the same for calls on Variables; None where those do not compute at the call.
+    recorded: what calls on Variables are recorded from, by key; None where they compute at the call.
     context, auto_forward: what they were when it was last worked out, also after it was forgotten.
     """
 
-    __slots__ = ("_inside", "arrays", "auto_forward", "context", "values")
+    __slots__ = ("_inside", "arrays", "auto_forward", "context", "recorded", "values")
 
     context: Context
     auto_forward: bool
@@ -39,6 +40,7 @@ class Surroundings:
     def __init__(self) -> None:
         self.arrays: dict[Any, Any] | None = None
         self.values: dict[Any, Any] | None = None
+        self.recorded: dict[Any, Any] | None = None
         # By variable and identity of the value that a block sets: the value, which is kept alive, and what is inside.
         self._inside: dict[tuple[ContextVar[Any], int], tuple[object, Surroundings]] = {}
 
@@ -57,9 +59,16 @@ class Surroundings:
 
     def forget(self) -> None:
         """Know nothing any more. The Context stays, for a thread that just found that it is known."""
-        self.arrays = self.values = None
+        self.arrays = self.values = self.recorded = None
 
-    def note(self, change: object, context: Context, auto_forward: bool, calls: dict[Any, Any]) -> bool:
+    def note(
+        self,
+        change: object,
+        context: Context,
+        auto_forward: bool,
+        calls: dict[Any, Any],
+        recorded: dict[Any, Any],
+    ) -> bool:
         """Know what was worked out since `latest_change` gave `change`; False if there was another one meanwhile."""
         with _lock:
             while len(_knowing) >= _LIMIT:
@@ -67,7 +76,8 @@ class Surroundings:
             # First entered, then looked: a signal handler may change something in between.
             _knowing.append(self)
             self.context, self.auto_forward = context, auto_forward
-            self.values, self.arrays = calls if auto_forward else None, calls
+            self.values, self.recorded = (calls, None) if auto_forward else (None, recorded)
+            self.arrays = calls
             if _latest is not change:
                 self.forget()
                 return False

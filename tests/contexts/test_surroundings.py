@@ -124,7 +124,7 @@ def test_a_change_everywhere_makes_all_forget_what_was_known():
         outer = here()
         with SetWithin(NUMBER, 2):
             for surroundings in (outer, here()):
-                assert surroundings.note(latest_change(), CONTEXT, True, {})
+                assert surroundings.note(latest_change(), CONTEXT, True, {}, {})
             change_everywhere()
             for surroundings in (outer, here()):
                 assert surroundings.arrays is surroundings.values is None
@@ -134,7 +134,7 @@ def test_what_was_worked_out_before_a_change_everywhere_is_not_noted():
     with SetWithin(NUMBER, 1):
         before = latest_change()
         change_everywhere()
-        assert not here().note(before, CONTEXT, True, {})
+        assert not here().note(before, CONTEXT, True, {}, {})
         assert here().arrays is here().values is None
 
 
@@ -143,6 +143,6 @@ def test_surroundings_forget_when_there_are_too_many_and_can_know_again():
     for _ in range(1000):
         with SetWithin(NUMBER, 1):
             made.append(here())
-            assert here().note(latest_change(), CONTEXT, True, {})
+            assert here().note(latest_change(), CONTEXT, True, {}, {})
     assert sum(surroundings.arrays is not None for surroundings in made) <= 256
     assert made[-1].context is CONTEXT and made[-1].arrays == made[-1].values == {}

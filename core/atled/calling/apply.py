@@ -8,7 +8,7 @@ from typing import Any
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.calling.cached_calls import in_force, remember
+from atled.calling.cached_calls import in_force, keep, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
@@ -32,7 +32,7 @@ def apply(
 
     With an NdArray among the inputs it computes at once and gives NdArrays; else it is recorded and gives Variables.
     One output comes as it is, several as a tuple. outputs: arrays in which the results are to live.
-    key: under which the call is cached.
+    key: under which the call is cached, of one that is only recorded what it is recorded from (`key_part`).
 
     Raises TypeError or ValueError if the call does not fit the op; nothing is changed then. OutOfMemoryError: there is
         no memory, for as many outputs as a split makes for instance.
@@ -71,6 +71,16 @@ def _recorded_again(
     return Variable.on_new(pattern.recorded_on(tuple(values)))
 
 
+def recorded_from(pattern: RecordedCall, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
+    """The result of a call like one that was checked before, or a tuple of its results.
+
+    floats: the attributes that may be others than the pattern's.
+    """
+    if pattern.visible == 1 and not pattern.spec.outputs[-1].endswith("..."):
+        return Variable.on_new(pattern.recorded_on(inputs, floats))
+    return tuple([Variable.on_new(value) for value in pattern.again_on(inputs, floats).make_outputs()])
+
+
 def _applied(
     spec: OpSpec,
     inputs: Sequence[Variable | NdArray | None],
@@ -84,7 +94,8 @@ def _applied(
     values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
-    pattern_key = _pattern_key(spec, values, attributes, context) if key is None else None
+    is_computed = at_once or auto_forward
+    pattern_key = None if is_computed and key is not None else _pattern_key(spec, values, attributes, context)
     pattern = None if pattern_key is None else _PATTERNS.get(pattern_key) or _PATTERNS.find_old(pattern_key)
     if pattern is None:
         function = _checked(spec, values, attributes, context)
@@ -92,7 +103,9 @@ def _applied(
             remembered = _PATTERNS.add(pattern_key, function.copy_on((), function.attributes))
             pattern = None if spec.random else remembered  # the call has drawn the key of its random state already
     if pattern is not None:
-        is_recorded = outputs is None and not (at_once or auto_forward)
+        if key is not None and surroundings.recorded is not None and not is_computed:
+            keep(surroundings.recorded, key, pattern)
+        is_recorded = outputs is None and not is_computed
         if is_recorded and pattern.visible == 1 and not spec.outputs[-1].endswith("..."):
             return Variable.on_new(pattern.recorded_on(tuple(values)))
         function = pattern.again_on(tuple(values))
@@ -101,7 +114,7 @@ def _applied(
         if spec.views or _overlaps(function, outputs):
             return _copied_into(function, inputs, attributes, outputs, at_once)
     made = function.make_outputs(None if outputs is None else [_array(item) for item in outputs])
-    if at_once or auto_forward:
+    if is_computed:
         call = call_function(function, function.inputs, made)
         if key is not None:
             remember(key, calls, call, function)
@@ -138,6 +151,18 @@ def _pattern_key(
         else:
             return None
     return tuple(said)
+
+
+def key_part(value: object) -> Hashable:
+    """What the key of a recorded call has for an attribute; TypeError for what has to be checked each time."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if (kind is tuple or kind is list) and _EXACT.issuperset(map(type, value)):  # type: ignore[call-overload]  # so it is
+        return tuple(value)  # type: ignore[arg-type]  # likewise
+    if kind is float:
+        return value.hex()  # type: ignore[attr-defined]  # likewise
+    raise TypeError(kind)
 
 
 def _checked(spec: OpSpec, values: list[Value | None], attributes: Mapping[str, Any], context: Context) -> RecordedCall:

@@ -28,12 +28,17 @@ from atled_contexts.surroundings import Surroundings, change_everywhere, here, l
 
 _LIMIT = 2048  # calls of all surroundings together: each keeps a plan, and spare arrays
 _STEPS_LIMIT = 50_000  # of programs, about 10 KB each
-_TABLES_LIMIT = 64
+_TABLES_LIMIT = 128
 _RANDOM_STATES = spares_of(ArrayCell, 2, np.dtype(np.int64))
 
 
 _tables: dict[tuple[Context, int], dict[Hashable, Any]] = {}
-"""The cached calls and programs by frozen Context and generation of plugins: equal ones share them."""
+"""The cached calls and programs by frozen Context and generation of plugins: equal ones share them.
+
+In the place of a generation, `_RECORDED` has what calls are recorded from: no plugin is asked before they are computed.
+"""
+
+_RECORDED = -1
 
 
 class _Observed(dict[Hashable, Any]):
@@ -49,7 +54,8 @@ def in_force() -> Surroundings:
         tell_if_slow()
         context = context_in_force()
         table = table_of(context, generation)
-        surroundings.note(change, context, get_auto_forward(), _Observed() if is_observed() else table)
+        calls = _Observed() if is_observed() else table
+        surroundings.note(change, context, get_auto_forward(), calls, table_of(context, _RECORDED))
     return surroundings
 
 

@@ -2,12 +2,13 @@
 
 The text checks nothing twice and calls nothing it can do without: a call of Python costs as much as a small kernel.
 Compiling all of it takes a millisecond or two, so a function has but the few lines that record a call until one is to
-be computed at once.
+be computed at once, or many were recorded.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 import sys
 import weakref
@@ -18,7 +19,7 @@ from typing import Any
 from atled.arrays.array import NdArray
 from atled.arrays.cell import Use
 from atled.arrays.operators import Calls
-from atled.calling.apply import apply
+from atled.calling.apply import apply, key_part, recorded_from
 from atled.calling.cached_calls import ABSENT_INPUT, in_force, in_key, is_memorable
 from atled.calling.function_trial import proven_counts
 from atled.calling.using import under
@@ -36,6 +37,9 @@ _MODULE = "atled.functions"
 # would cost a tenth of a small call, since CPython passes the arguments of such functions another way.
 _COMMON = ("n_outputs=-1", "outputs=None", "using=None")
 
+_MANY = 250
+"""Of so many calls it pays to compile all of a function, so that each takes a third of the time."""
+
 _NAMES: dict[str, Any] = {
     "_absent": ABSENT_INPUT,
     "_apply": apply,
@@ -45,8 +49,10 @@ _NAMES: dict[str, Any] = {
     "_new": Variable.__new__,
     "_next": next,
     "_UNUSED": Use.NONE,
+    "_part": key_part,
     "_plain": PLAIN,
     "_Recorded": RecordedValue,
+    "_recorded_from": recorded_from,
     "_references": sys.getrefcount,
     "_under": under,
     "_Variable": Variable,
@@ -113,12 +119,12 @@ return _array
 # `CachedCall.record`, in line: a call would cost half as much again.
 _RETURN_VARIABLE = """
 _value = _Recorded()
-_value.shape = _call.shape
-_value.pattern = _call.pattern
+_value.shape = {shape}
+_value.pattern = {pattern}
 _value.inputs = {values}
 _value.extra = {extra}
 _value.details = _plain
-_value._cell = _cell
+_value._cell = {cell}
 _variable = _new(_Variable)
 _variable.value = _value
 _value.handle = _weak(_variable)
@@ -137,6 +143,7 @@ class _Functions(dict[str, Callable[..., Any]]):
         text, name = _Text(spec), f"{_MODULE}.{spec.function or spec.name}"
         is_whole = not is_memorable(spec)
         function = _defined(text.text() if is_whole else text.recording(), f"<{name}, recording>", namespace)
+        namespace["_counted"] = itertools.count()
         namespace["_complete"] = functools.partial(_complete, function, spec, f"<{name}>")
         function.__doc__ = spec.doc
         function.__module__ = _MODULE
@@ -174,13 +181,16 @@ def source(spec: OpSpec) -> str:
 class _Given(NamedTuple):
     """How the text reads the inputs of a call, which are all Variables or all NdArrays.
 
-    table: the name of the cached calls of that kind.  reads: the lines.  key: what of them is in the key.
-    settled: the conditions that they hold values.  passed: what `on_values` or `on_arrays` gets.
+    table: the name of the cached calls of that kind.  reads: the lines.  cells: those that read the cells then.
+    shapes, codes: what of them is in the key.  settled: the conditions that they hold values.
+    passed: what `on_values` or `on_arrays` gets.
     """
 
     table: str
     reads: list[str]
-    key: list[str]
+    cells: list[str]
+    shapes: list[str]
+    codes: list[str]
     settled: list[str]
     passed: str
 
@@ -208,8 +218,8 @@ class _Text:
         """The whole function."""
         again = self._called("*{x}" if self.spec.variadic else "{x}")
         lines = ["if using is not None:", "    with _under(using):", f"        {again}"]
-        if is_memorable(self.spec):
-            lines += ["if outputs is None:", *_indented(self._at_once())]
+        if not self.spec.opaque:
+            lines += ["if outputs is None:", *_indented(self._again())]
             lines += ["if _here().arrays is None:", "    _in_force()", f"    {again}"]
         return self._whole(lines)
 
@@ -228,7 +238,7 @@ class _Text:
         at_once = "_here().values is not None" + (f" or not ({are_variables})" if are_variables else "")
         lines = [
             *["if using is not None:", "    with _under(using):", f"        {again}"],
-            *[f"if outputs is None and ({at_once}):", "    _complete()", f"    {again}"],
+            *[f"if outputs is None and ({at_once} or _next(_counted) > {_MANY}):", "    _complete()", f"    {again}"],
             *["if _here().arrays is None:", "    _in_force()", f"    {again}"],
         ]
         return self._whole(lines)
@@ -254,10 +264,12 @@ class _Text:
         inputs = [given.format(x=item.name) for item in self.inputs]
         return f"return {self.name}({', '.join([*inputs, *attributes, 'outputs=outputs'])})"
 
-    def _at_once(self) -> list[str]:
-        """What is done with calls that may compute at once."""
+    def _again(self) -> list[str]:
+        """What is done with calls that were made before, or recorded."""
+        of_variables = self._of_variables()
         if not self.inputs:
-            return self._found(self._values())
+            return of_variables
+        is_memorable_spec = is_memorable(self.spec)
         if self.spec.variadic:
             name = self.inputs[-1].name
             lines = [f"if not {name}:", "    pass", f"elif type({name}[0]) is _Variable:"]
@@ -271,56 +283,88 @@ class _Text:
                 else f"type({item.name}) is _NdArray"
                 for item in self.inputs
             )
-        lines += [*_indented(self._found(self._values())), f"elif {are_arrays}:"]
-        lines += _indented(self._found(self._arrays()))
+        lines += _indented(of_variables)
+        if not is_memorable_spec:
+            return lines
+        at_once = ["_calls = _here().arrays", "if _calls is not None:", *_indented(self._found(self._arrays()))]
+        lines += [f"elif {are_arrays}:", *_indented(at_once)]
         return lines if self.spec.variadic or len(self.inputs) == 1 else [*lines, *self._mixed()]
+
+    def _of_variables(self) -> list[str]:
+        """The same for calls on Variables, which compute at the call or do not."""
+        lines = ["_around = _here()"]
+        if is_memorable(self.spec):
+            lines += ["_calls = _around.values", "if _calls is not None:", *_indented(self._found(self._values()))]
+        if not (self.spec.opaque or self.spec.states or not self.spec.outputs):
+            lines += ["_calls = _around.recorded", "if _calls is not None:", *_indented(self._recorded())]
+        return lines
 
     def _values(self) -> _Given:
         if self.spec.variadic:
-            reads = [
-                f"_values = tuple([_x.value for _x in {self.inputs[-1].name}])",
-                "_cells = [_v._cell for _v in _values]",
-            ]
-            key = ["*[_v.shape for _v in _values]", "*[_c.code for _c in _cells]"]
-            return _Given("values", reads, key, ["all([_c.pending is None for _c in _cells])"], "_values")
-        reads = [*self._optional(), *self._each("_v{n} = {x}.value"), *self._each("_c{n} = _v{n}._cell")]
-        key = self._each("_v{n}.shape, _c{n}.code")
-        return _Given("values", reads, key, self._each("_c{n}.pending is None"), self._tuple_of("_v{n}"))
+            reads = [f"_values = tuple([_x.value for _x in {self.inputs[-1].name}])"]
+            cells = ["_cells = [_v._cell for _v in _values]"]
+            shapes, codes = ["*[_v.shape for _v in _values]"], ["*[_c.code for _c in _cells]"]
+            settled = ["all([_c.pending is None for _c in _cells])"]
+            return _Given("values", reads, cells, shapes, codes, settled, "_values")
+        reads, cells = [*self._optional(), *self._each("_v{n} = {x}.value")], self._each("_c{n} = _v{n}._cell")
+        shapes, codes, settled = (self._each(text) for text in ("_v{n}.shape", "_c{n}.code", "_c{n}.pending is None"))
+        return _Given("values", reads, cells, shapes, codes, settled, self._tuple_of("_v{n}"))
 
     def _arrays(self) -> _Given:
         if self.spec.variadic:
             name = self.inputs[-1].name
-            key = [f"*[_x.shape for _x in {name}]", "*[_c.code for _c in _cells]"]
+            shapes, codes = [f"*[_x.shape for _x in {name}]"], ["*[_c.code for _c in _cells]"]
             settled = ["all([_c.pending is None for _c in _cells])"]
-            return _Given("arrays", [f"_cells = [_x.cell for _x in {name}]"], key, settled, "_cells")
-        reads = [*self._optional(), *self._each("_c{n} = {x}.cell")]
-        key = self._each("{x}.shape, _c{n}.code")
-        return _Given("arrays", reads, key, self._each("_c{n}.pending is None"), self._tuple_of("_c{n}"))
+            return _Given("arrays", [], [f"_cells = [_x.cell for _x in {name}]"], shapes, codes, settled, "_cells")
+        cells = self._each("_c{n} = {x}.cell")
+        shapes, codes, settled = (self._each(text) for text in ("{x}.shape", "_c{n}.code", "_c{n}.pending is None"))
+        return _Given("arrays", self._optional(), cells, shapes, codes, settled, self._tuple_of("_c{n}"))
 
     def _found(self, given: _Given) -> list[str]:
-        """Find a call and make it."""
+        """Find a call and make it, where `_calls` are those that are cached."""
+        attributes = [_hashable(item) for item in self.arguments if in_key(self.spec, item)]
+        found = f"_calls[{_tuple([repr(self.spec.name), *given.shapes, *given.codes, *attributes])}]"
+        made = f"return _call.on_{given.table}({given.passed}, {self.floats_by_name})"
+        lines = self._sought([*given.reads, *given.cells], found, [*given.settled, *self._are_floats()])
+        if not self.inputs:
+            return [*lines, f"    {made}"]
+        return [*lines, "    if not _call.is_plain:", f"        {made}", *_indented(self._plain(given))]
+
+    def _sought(self, reads: Sequence[str], found: str, conditions: Sequence[str]) -> list[str]:
+        """Look for a call; what is done with it follows."""
+        if conditions:
+            found = f"{found} if {' and '.join(conditions)} else None"
+        return [
+            "try:",
+            *_indented(reads),
+            f"    _call = {found}",
+            "except KeyError as _missing:",
+            f"    {self.apply}None, _missing.args[0])",
+            "except (AttributeError, TypeError):  # of another kind, or no value yet; such as an array for a shape",
+            "    _call = None",
+            "if _call is not None:",
+        ]
+
+    def _are_floats(self) -> list[str]:
         # An int of a thousand bits is no float: `apply` says so.
         of_int = "type({0}) is int and {0}.bit_length() < 1000"
-        are_floats = [f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in self.floats]
-        attributes = [_hashable(item) for item in self.arguments if in_key(self.spec, item)]
-        found = f"_calls[{_tuple([repr(self.spec.name), *given.key, *attributes])}]"
-        conditions = " and ".join([*given.settled, *are_floats])
-        made = f"return _call.on_{given.table}({given.passed}, {self.floats_by_name})"
-        lines = [
-            f"_calls = _here().{given.table}",
-            "if _calls is not None:",
-            "    try:",
-            *_indented(given.reads, 2),
-            f"        _call = {found if not conditions else f'{found} if {conditions} else None'}",
-            "    except KeyError as _missing:",
-            f"        {self.apply}None, _missing.args[0])",
-            "    except (AttributeError, TypeError):  # of another kind, or no value yet; such as an array for a shape",
-            "        _call = None",
-            "    if _call is not None:",
-        ]
-        if not self.inputs:
-            return [*lines, f"        {made}"]
-        return [*lines, "        if not _call.is_plain:", f"            {made}", *_indented(self._plain(given), 2)]
+        return [f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in self.floats]
+
+    def _recorded(self) -> list[str]:
+        """Find what a call is recorded from, and record it, where `_calls` is the table of that."""
+        spec, given = self.spec, self._values()
+        # Where other attributes follow from floats, these are checked, too.
+        is_checked = spec.checks_values or not is_memorable(spec)
+        attributes = [_exact(item) for item in self.arguments if item.kind != "float" or is_checked]
+        found = f"_calls[{_tuple(['_spec', *given.shapes, *attributes])}]"
+        lines = self._sought(given.reads, found, [] if is_checked else self._are_floats())
+        keeps = spec.views or spec.auxiliary or spec.saved_positions or spec.random
+        if keeps or len(spec.outputs) != 1 or spec.outputs[-1].endswith("..."):
+            floats = "None" if is_checked else self.floats_by_name
+            return [*lines, f"    return _recorded_from(_call, {given.passed}, {floats})"]
+        named = {"shape": "_call.output_descs[0].shape", "pattern": "_call", "cell": "None"}
+        extra = "None" if is_checked else self._extra()
+        return [*lines, *_indented(_lines(_RETURN_VARIABLE.format(values=given.passed, extra=extra, **named)))]
 
     def _plain(self, given: _Given) -> list[str]:
         """Make a call of one native kernel."""
@@ -336,9 +380,12 @@ class _Text:
         )
         if given.table == "arrays":
             return [*_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
-        extra = f"({self.floats_by_name}, None, None)" if self.floats else "None"
-        recorded = _RETURN_VARIABLE.format(values=given.passed, extra=extra)
+        named = {"shape": "_call.shape", "pattern": "_call.pattern", "cell": "_cell"}
+        recorded = _RETURN_VARIABLE.format(values=given.passed, extra=self._extra(), **named)
         return [*_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
+
+    def _extra(self) -> str:
+        return f"({self.floats_by_name}, None, None)" if self.floats else "None"
 
     def _mixed(self) -> list[str]:
         """Calls on NdArrays and Variables, as layers make them, compute at once: they are calls on the arrays."""
@@ -380,6 +427,12 @@ def _hashable(item: Attribute) -> str:
     """An expression for an attribute in a key."""
     name = item.argument
     return f"(tuple({name}) if type({name}) is list else {name})" if item.kind in ("ints", "axes") else name
+
+
+def _exact(item: Attribute) -> str:
+    """The same for a key in which True is not 1, and 0.0 not -0.0."""
+    name = item.argument
+    return f"_part({name})" if item.kind in ("ints", "axes", "float") else f"type({name}), {name}"
 
 
 def _indented(lines: Sequence[str], levels: int = 1) -> list[str]:

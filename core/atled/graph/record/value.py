@@ -438,30 +438,34 @@ class RecordedCall:
         function.auxiliary = [None] * len(self.output_descs)
         return function
 
-    def again_on(self, inputs: tuple[Value | None, ...]) -> RecordedCall:
-        """The same call on inputs of the same shapes, with state of its own; not of an op that has states."""
-        function = self.copy_on(inputs, self.attributes)
+    def again_on(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float] | None = None) -> RecordedCall:
+        """The same call on inputs of the same shapes, with state of its own; not of an op that has states.
+
+        floats: attributes in the place of its own ones.
+        """
+        function = self.copy_on(inputs, {**self.attributes, **floats} if floats else self.attributes)
         function.auxiliary = self._new_auxiliary()
         function.random_state = self._new_random_state()
         return function
 
-    def recorded_on(self, inputs: tuple[Value | None, ...]) -> Value:
+    def recorded_on(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float] | None = None) -> Value:
         """The only visible result of the same call on inputs of the same shapes, with the call as its pattern.
 
-        Not of an op that has states.
+        Not of an op that has states.  floats: attributes in the place of its own ones.
         """
         spec = self.spec
         value = RecordedValue()
         value.shape = self.output_descs[0].shape
         value.pattern = self
         value.inputs = inputs
-        value.extra = value.handle = None
+        value.extra = (floats, None, None) if floats else None
+        value.handle = None
         value.details = PLAIN
         value._cell = inputs[0].cell if spec.views and inputs[0] is not None else None
         is_saving = spec.auxiliary or spec.saved_positions
         if is_saving or spec.random:
             saved = self._new_auxiliary() if is_saving else None
-            value.extra = (None, saved, self._new_random_state())
+            value.extra = (floats, saved, self._new_random_state())
             value._cell = value._cell or (saved and saved[0])
         return value
 
