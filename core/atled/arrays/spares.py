@@ -24,10 +24,10 @@ from atled_contexts import lock_across_forks
 
 LARGE_BYTES = 1 << 14
 """Arrays of more bytes are never used again: to refer to one, or to its cell, without keeping it alive is safe."""
-_LIMIT_BYTES = 1 << 18
+_LIMIT_BYTES = 1 << 20  # of a ring; a graph that is computed while it is recorded has all its results in use at once
 _TOTAL_BYTES = 16 << 20
-_CHECK_EVERY = 64
-_LIMIT = 256
+_CHECK_EVERY = 16
+_LIMIT = 2048
 
 Item = TypeVar("Item", NdArray, ArrayCell)
 S = TypeVar("S")
@@ -141,7 +141,19 @@ class Spares(Generic[Item]):
     ring: gives one by `next`; one that nobody may use, such as `NOBODYS`, as well.
     """
 
-    __slots__ = ("__weakref__", "_counts", "_kept", "_kind", "_limit", "_replaced", "dtype", "place", "ring", "size")
+    __slots__ = (
+        "__weakref__",
+        "_counts",
+        "_kept",
+        "_kind",
+        "_last",
+        "_limit",
+        "_replaced",
+        "dtype",
+        "place",
+        "ring",
+        "size",
+    )
 
     def __init__(
         self, kind: type[Item], size: int, dtype: np.dtype, counts: Counts | None = None, place: Place = HOST
@@ -152,6 +164,7 @@ class Spares(Generic[Item]):
         self.place = place
         self._limit = _limit(size * dtype.itemsize) if _CANDIDATES else 0
         self._replaced = 0
+        self._last = 0  # where the last one stood that was not free
         # Never empty, or the ring would be looked through without end. It may grow while it is.
         self._kept: list[Any] = [NOBODYS]
         self.ring: Iterator[Any] = chain.from_iterable(repeat(self._kept)) if _CANDIDATES else repeat(NOBODYS)
@@ -194,16 +207,26 @@ class Spares(Generic[Item]):
         kept = self._kept
         if kept[0] is NOBODYS:
             kept[0] = made
-        elif in_use not in (None, NOBODYS) and self._is_spoilt(in_use) and in_use in kept:
-            self._replace(kept.index(in_use), made)
+        elif in_use not in (None, NOBODYS) and self._is_spoilt(in_use) and (number := self._number_of(in_use)) >= 0:
+            self._replace(number, made)
         elif len(kept) < self._limit:
-            if in_use in kept:  # else the ring was cleared meanwhile
-                number = kept.index(in_use)
+            number = self._number_of(in_use)
+            if number >= 0:  # else the ring was cleared meanwhile
                 kept[number], made = made, in_use
             kept.append(made)
         else:
             self._replaced = (self._replaced + 1) % self._limit
             self._replace(self._replaced, made)
+
+    def _number_of(self, item: Any) -> int:
+        """Where in the ring something is that came round; -1 if it is there no more."""
+        kept, last = self._kept, self._last
+        # Where many are in use, it is the one behind the last.
+        number = next((n for n in (last + 1, last) if n < len(kept) and kept[n] is item), -1)
+        if number < 0:
+            number = kept.index(item) if item in kept else -1
+        self._last = max(number, 0)
+        return number
 
     def _replace(self, number: int, made: Any) -> None:
         _never_free(self._kept[number])

@@ -111,10 +111,34 @@ def test_rings_are_counted_while_other_threads_make_some():
 
 
 @KINDS
+def test_a_ring_gets_as_long_as_what_is_in_use_at_once(kind: Any):
+    made = Spares(kind, 4, FLOAT32)
+    before: list[Any] = []
+    counts = []
+    for _ in range(6):
+        held = [made.get() for _ in range(700)]
+        assert len({id(item) for item in (*before, *held)}) == len(before) + 700
+        before = held  # those of before are in use until now
+        counts.append(made.count)
+    assert counts == [700, *[1400] * 5]
+
+
+@KINDS
+def test_what_came_round_is_found_wherever_it_stands(kind: Any):
+    made = Spares(kind, 4, FLOAT32)
+    held = [made.get() for _ in range(8)]
+    there = made._in_ring()
+    for number in (0, 5, 6, 5, 7, 0, 3):
+        assert made._number_of(there[number]) == number
+    made.clear()
+    assert made._number_of(held[3]) == -1
+
+
+@KINDS
 def test_what_leaves_a_ring_is_in_use_also_for_who_took_it_just_before(kind: Any):
     """Such a thread would count one reference less: as many as of something free, while somebody holds it."""
     made = Spares(kind, 4, FLOAT32)
-    held = [made.get() for _ in range(512)]
+    held = [made.get() for _ in range(made._limit + 256)]
     there = set(map(id, made._in_ring()))
     left = [item for item in held if id(item) not in there]
     made.clear()

@@ -338,11 +338,11 @@ def test_spares_give_what_nobody_has_and_keep_within_their_limit():
     del first
     third = spares.get()
     assert third.cell.storage.address == address
-    held = [spares.get() for _ in range(1000)]
-    assert len({array.cell.storage.address for array in held}) == 1000
-    assert spares.count == 256
+    held = [spares.get() for _ in range(3000)]
+    assert len({array.cell.storage.address for array in held}) == 3000
+    assert spares.count == 2048
     del held
-    assert len({spares.get().cell.storage.address for _ in range(1000)}) <= 256
+    assert len({spares.get().cell.storage.address for _ in range(3000)}) <= 2048
     spares.clear()
     assert spares.count == 0
 
