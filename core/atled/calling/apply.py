@@ -71,10 +71,10 @@ def _recorded_again(
     return Variable.on_new(pattern.recorded_on(tuple(values)))
 
 
-def recorded_from(pattern: RecordedCall, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
+def recorded_from(pattern: RecordedCall, inputs: tuple[Value | None, ...], floats: Mapping[str, float] | None) -> Any:
     """The result of a call like one that was checked before, or a tuple of its results.
 
-    floats: the attributes that may be others than the pattern's.
+    floats: the attributes that may be others than the pattern's; None: there are none.
     """
     if pattern.visible == 1 and not pattern.spec.outputs[-1].endswith("..."):
         return Variable.on_new(pattern.recorded_on(inputs, floats))

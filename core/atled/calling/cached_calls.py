@@ -26,7 +26,7 @@ from atled_contexts import Context, context_in_force, discovery, is_observed
 from atled_contexts.scopes import tell_if_slow
 from atled_contexts.surroundings import Surroundings, change_everywhere, here, latest_change
 
-_LIMIT = 2048  # calls of all surroundings together: each keeps a plan, and spare arrays
+_LIMIT = 2048  # calls of all surroundings together, each of which keeps a plan and spare arrays; as many to record from
 _STEPS_LIMIT = 50_000  # of programs, about 10 KB each
 _TABLES_LIMIT = 128
 _RANDOM_STATES = spares_of(ArrayCell, 2, np.dtype(np.int64))
@@ -74,13 +74,19 @@ def table_of(context: Context, generation: int | None = None) -> dict[Hashable, 
 
 def keep(table: dict[Hashable, Any], key: Hashable, made: object) -> None:
     """Have a table hold what was made for a key."""
-    is_full = sum(map(len, list(_tables.values()))) >= _LIMIT
+    alike = _tables_of(recorded=isinstance(made, RecordedCall))
+    is_full = sum(map(len, alike)) >= _LIMIT
     if isinstance(made, Kept):
         is_full = is_full or sum(len(each.plan.steps) for each in (*_programs(), made)) > _STEPS_LIMIT
     if is_full:
-        for each in list(_tables.values()):
+        for each in alike:
             each.clear()
     table[key] = made
+
+
+def _tables_of(*, recorded: bool) -> list[dict[Hashable, Any]]:
+    """The tables of what calls are recorded from, or those of calls that compute and of programs."""
+    return [table for (_, kind), table in list(_tables.items()) if (kind == _RECORDED) is recorded]
 
 
 def forget_calls() -> None:
@@ -92,7 +98,7 @@ def forget_calls() -> None:
 
 
 def _kept() -> list[object]:
-    return [made for table in list(_tables.values()) for made in list(table.values())]
+    return [made for table in _tables_of(recorded=False) for made in list(table.values())]
 
 
 def _programs() -> list[Kept]:
@@ -100,6 +106,7 @@ def _programs() -> list[Kept]:
 
 
 register_cache("cached calls", lambda: len(_kept()) - len(_programs()), forget_calls)
+register_cache("calls to record from", lambda: sum(map(len, _tables_of(recorded=True))), forget_calls)
 register_cache("programs by key", lambda: len(_programs()), forget_calls)
 
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import atled as nn
 import atled.functions as F
 from atled.arrays.memory import clear_memory_cache
-from atled.calling import apply, function_text
+from atled.calling import apply, cached_calls, function_text
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -112,7 +112,7 @@ CALLS: list[Callable[..., Any]] = [
     lambda x: F.affine(x, F.transpose(x, (1, 0)), F.sum(x, axis=1)),
     lambda x: F.dropout(x, 0.5, seed=7),
     lambda x: F.pow2_quantize(x, n=3, m=2),
-    lambda x: F.batch_normalization(x, *ones(4), axes=[1]),  # type: ignore[misc, arg-type]  # how many there are
+    lambda x: F.batch_normalization(x, *ones(4), axes=[1]),
 ]
 
 
@@ -192,3 +192,21 @@ def test_using_counts_for_calls_that_were_made_before():
         for name in ("reference:float", "reference:double"):
             assert F.relu(x, using=name).parent.context.backend == [name]
         assert F.relu(x).parent.context.backend != ["reference:double"]
+
+
+def test_what_calls_are_recorded_from_is_counted_and_forgotten(monkeypatch: pytest.MonkeyPatch):
+    def known() -> int:
+        return nn.memory_statistics()["caches"]["calls to record from"]
+
+    complete(F.tanh)
+    assert known() == 0
+    for size in (2, 3, 2):
+        assert F.tanh(leaf(size)).shape == (size,)
+    assert known() == 2
+    monkeypatch.setattr(cached_calls, "_LIMIT", 8)
+    for size in range(100):
+        assert F.tanh(leaf(size)).shape == (size,)
+        assert 1 <= known() <= 8
+    clear_memory_cache()
+    assert known() == 0
+    assert F.tanh(leaf(2)).shape == (2,)
