@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _CONVOLUTIONS = frozenset(("Convolution", "DepthwiseConvolution"))
 _POOLINGS = frozenset(("AveragePooling", "MaxPooling", "SumPooling"))
+_JOINING = "Concatenate"
 
 # The form in which a kernel of several taps is read may be larger than the kernel: Winograd's of 3 x 3 is four times.
 _FORM_OF_WINDOWS = 4
@@ -126,6 +127,8 @@ def _is_by_samples(node: IRNode, whole: Set[IRValue], batch: int) -> bool:
             for value in node.inputs
             if value is not None
         )
+    if spec.name == _JOINING:
+        return attributes["axis"] > 0 and all(value in whole for value in node.inputs)
     if spec.name in _CONVOLUTIONS:
         return x in whole and whole.isdisjoint(node.inputs[1:]) and attributes["base_axis"] > 0
     return spec.name in _POOLINGS and x in whole and x.ndim > len(attributes["kernel"]) + 1
@@ -140,7 +143,8 @@ def _moved_bytes(node: IRNode) -> int:
     assert node.spec is not None and node.inputs[0] is not None
     if node.spec.program is not None:
         return 0
-    return node.inputs[0].desc.nbytes + node.outputs[0].desc.nbytes
+    read = node.inputs if node.spec.name == _JOINING else node.inputs[:1]
+    return sum(value.desc.nbytes for value in (*read, node.outputs[0]) if value is not None)
 
 
 def _read_again(node: IRNode) -> int:

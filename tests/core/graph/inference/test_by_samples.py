@@ -109,6 +109,47 @@ def test_pooling_is_within_a_chain():
     assert check(convolved(rng, y, 8, 1), x, loops=1).count("MaxPooling") == 1
 
 
+def test_maps_of_branches_are_joined_within_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    branches = [F.relu(convolved(rng, x, maps, kernel, pad=(kernel // 2,) * 2)) for maps, kernel in ((5, 1), (12, 3))]
+    y = F.concatenate(F.concatenate(x, *branches, axis=1), F.concatenate(branches[1], x, axis=-3), axis=1)
+    assert check(convolved(rng, y, 8, 1), x, loops=1).count("Concatenate") == 3
+
+
+def test_rows_and_columns_are_joined_within_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((3, 8, 24, 24))
+    y = convolved(rng, x, 16, 3)
+    y = F.concatenate(y, F.concatenate(y, y, axis=3)[:, :, :, 3:25], axis=2)
+    y = convolved(rng, F.concatenate(y, y), 16, 3)
+    assert "Concatenate" in check(convolved(rng, y, 8, 1), x, loops=1)
+
+
+def test_samples_that_are_joined_end_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    y = convolved(rng, F.relu(convolved(rng, x, 32, 1)), 16, 3)
+    assert "Concatenate" not in check(F.concatenate(y, -y, axis=0), x, loops=1)
+
+
+def test_maps_that_are_joined_with_a_parameter_end_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    y = convolved(rng, F.relu(convolved(rng, x, 32, 1)), 16, 3)
+    assert "Concatenate" not in check(F.concatenate(y, leaf(rng, *y.shape), axis=1), x, loops=1)
+
+
+def test_what_joining_reads_counts_in_full(near_bytes):
+    rng = np.random.default_rng(0)
+    x = nn.Variable((12, 8, 24, 24))
+    y = convolved(rng, x, 8, 3, pad=(1, 1))
+    y = convolved(rng, F.concatenate(*[F.relu(y)] * 4, axis=1), 8, 1)
+    near_bytes(2 * 4 * 24 * 24 * (8 + 32))  # of two samples, if one input of four counted
+    (loop,) = loops_of(nn.inference(y, x))
+    assert loop.body.inputs[0].shape[0] == 1
+
+
 def test_several_values_may_leave_a_chain():
     rng = np.random.default_rng(0)
     x = nn.Variable((4, 8, 24, 24))
