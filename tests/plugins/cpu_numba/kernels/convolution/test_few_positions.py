@@ -25,6 +25,9 @@ CASES = [
     (2, 64, 128, (4, 4), (1, 1), (0, 0), (1, 1)),
     (1, 65, 128, (1, 13), (1, 1), (0, 0), (1, 1)),
     (2, 66, 128, (14, 13), (1, 1), (0, 0), (2, 2)),
+    (5, 66, 160, (5, 5), (1, 1), (0, 0), (1, 1)),  # all panels packed once for several images
+    (3, 330, 128, (7, 7), (1, 1), (0, 0), (1, 1)),
+    (7, 9, 96, (5, 7), (3, 3), (1, 1), (2, 1)),
     (1, 330, 160, (9, 16), (1, 1), (0, 0), (2, 3)),
     (1, 9, 64, (7, 7), (3, 3), (1, 1), (2, 1)),
     (2, 31, 32, (5, 9), (3, 3), (1, 0), (2, 1)),
@@ -73,6 +76,33 @@ def test_images_that_stay_in_the_nearest_cache_are_computed_one_by_one(run, make
     assert convolution.prepare(call).note == "direct, few positions"
     assert run(convolution, "Convolution", [x, weight, None], [y], **geometry) == 0
     np.testing.assert_allclose(y, wanted(x, weight, None, (2, 2), (1, 1)), rtol=0, atol=1e-3)
+
+
+@pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere images are multiplied together")
+@pytest.mark.parametrize(
+    ("channels", "size", "is_few"), [(1024, 7, True), (1024, 14, True), (1023, 7, False), (1024, 4, False)]
+)
+def test_images_of_long_sums_are_computed_one_by_one_where_tiles_fill_them(make_call, channels, size, is_few):
+    x, weight, y = (
+        np.zeros(shape, "f") for shape in ((3, channels, size, size), (64, channels, 1, 1), (3, 64, size, size))
+    )
+    geometry = {"base_axis": 1, "pad": (0, 0), "stride": (1, 1), "dilation": (1, 1), "group": 1}
+    note = convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
+    assert (note == "direct, few positions, tile by tile") == is_few
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_several_images_read_weights_that_are_kept_or_packed_by_each_run(packs):
+    x, w = nn.Variable((5, 1024, 5, 5)), nn.parameter.get_parameter_or_create("w", (64, 1024, 1, 1), need_grad=True)
+    x.d, w.d = draw(3, *x.shape), draw(4, *w.shape)
+    with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
+        y = F.convolution(x, w)
+        infer = nn.inference(y, x)
+        for turn in range(3):
+            if not packs:
+                w.d = draw(5 + turn, *w.shape)
+            expected = wanted(x.d, w.d, None, (0, 0), (1, 1))
+            np.testing.assert_allclose(infer(x.d), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere the source is read in place")

@@ -6,7 +6,8 @@ the columns of the source are unfolded, see `shared.geometry`, so that positions
 a 1 x 1 kernel reads the source in place. Where tiles are low and panels of maps many, it collects it first, tile by
 tile: so a tile reads few lines, longer sums stay in the level-1 cache, and results are transposed eight by eight.
 
-Shares are made of images and panels of maps; each copies or collects the planes of its images.
+Shares are made of images and panels of maps; each copies or collects the planes of its images. Of several images each
+packs a panel once, unless it is given the panels.
 """
 
 from __future__ import annotations
@@ -39,13 +40,17 @@ _MOST_POSITIONS = 1024  # more, and planes that are read again for every panel o
 # take down to .73 of the time (Zen 3; at 196 the same, at 49 and 100 up to 1.16).
 _MOST_PRODUCT_POSITIONS = 200
 MOST_IMAGES = 2  # more, and their positions fill vectors together
-_MOST_LANES = 1.1  # positions computed per position of a row, for tiles within rows
+_MOST_LANES = 1.1  # positions computed per position of a row, for tiles within rows; of an image, for more images
 _PLANES_BYTES = 24 << 10  # of an image's planes that stay in the level-1 cache, whatever the number of images
 _NEVER = 1 << 60
 _TERMS_AHEAD = 32  # of weights that nobody has asked for yet
 # Of a sum of a 1 x 1 kernel with a stride, so that more images pay, too: on Zen 3 eight of 512 channels take .86 of the
 # time of products of them all, of 1024 .83, of 256 as long.
 _MANY_TERMS = 512
+# The same without a stride: where sums are computed as a whole, a panel of so many terms is three times the level-1
+# cache. On Zen 3 eight images of 1024 channels take .94 to .96 of the time, of 2048 .87, of 4096 .74, of 512 and 768
+# .95 to 1.03; where weights are packed in each run, of 1024 .96 to .99, of 2048 .91 to .95.
+_MANY_TERMS_IN_PLACE = 1024
 _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
 # Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
 # in the level-1 cache.
@@ -78,6 +83,7 @@ class Block(CopiedPlanes):
     offsets_start: int
     bias_start: int
     packed_start: int
+    panel_bytes: int  # from panel to panel of what is packed there for all images; 0: one panel, for one unit
     sums_start: int
     planes_start: int
     tiles_start: int  # of what is collected
@@ -103,7 +109,11 @@ def suits(task: Task) -> bool:
     """Whether it pays, too: positions are few."""
     are_products = task.is_pointwise and lanes_of(task.dtype).has_short_tiles
     is_strided = are_products and task.stride != (1, 1)
-    is_one_by_one = task.channels >= _MANY_TERMS if is_strided else _is_near(task)
+    if is_strided:
+        is_one_by_one = task.channels >= _MANY_TERMS
+    else:
+        has_long_sums = task.channels >= _MANY_TERMS_IN_PLACE and _fills_tiles(math.prod(task.result), task.dtype)
+        is_one_by_one = _is_near(task) or (has_long_sums and _collects(task))
     return (
         can(task)
         and not (is_strided and not _collects(task))
@@ -141,8 +151,12 @@ def _collects(task: Task) -> bool:
 
 def _has_whole_rows(task: Task) -> bool:
     """Whether tiles within rows waste little."""
-    width = task.result[1]
-    return not _in_place(task) and min(_computed(width, rows) for rows in _tile_rows(task.dtype)) <= _MOST_LANES * width
+    return not _in_place(task) and _fills_tiles(task.result[1], task.dtype)
+
+
+def _fills_tiles(positions: int, dtype: str) -> bool:
+    """Whether tiles of so many positions waste little."""
+    return min(_computed(positions, rows) for rows in _tile_rows(dtype)) <= _MOST_LANES * positions
 
 
 def _tile_rows(dtype: str) -> tuple[int, int]:
@@ -289,10 +303,10 @@ def _build(dtype: str) -> Callable[..., int]:
             elif w[Block.collects] != 0 and image != copied:
                 copied = image
                 collect(w[Block.lower] != 0, x, positions, positions, k, tiles_at)
-            weights = inner + w[Block.packed_start]
+            weights = inner + w[Block.packed_start] + (unit - image * panels) * w[Block.panel_bytes]
             if w[Block.packed] != 0:
                 weights = w[Block.packed] + element * first * k
-            else:
+            elif w[Block.panel_bytes] == 0 or unit - first_unit < panels:
                 source = w[Block.weight] + element * first * k
                 q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = source, k, 1, columns
                 q[Pack.k], q[Pack.target], q[Pack.width] = k, weights, columns
@@ -334,18 +348,19 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
     k_step = even_step(k, _MOST_COLLECTED_TERMS if collects else _MOST_TERMS, 1)
     tiled = -(-run_length // rows) * rows  # positions of a run
+    panels, panel_bytes = task.maps // lanes.columns, element * (k * lanes.columns + PACK_SLACK)
+    packs_all = task.images > MOST_IMAGES
     starts = piece_starts(
         8 * BLOCK_WORDS,
         {
             "offsets_start": 8 * k,
             "bias_start": element * lanes.columns,
-            "packed_start": element * (k * lanes.columns + PACK_SLACK),
+            "packed_start": panel_bytes * (panels if packs_all else 1),
             "sums_start": element * lanes.columns * runs * tiled if collects or k_step < k else 0,
             "planes_start": 0 if in_place else element * task.channels * channel_length,
             "tiles_start": element * task.channels * tiled if collects else 0,
         },
     )
-    panels = task.maps // lanes.columns
     work_us = 2.0 * task.images * task.maps * k * positions / _FLOPS_PER_US
     parts = share_count(work_us, task.images * panels)
     if collects or not in_place:  # every share copies planes
@@ -373,6 +388,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         run_length=run_length,
         run_step=planes.row_pitch,
         collects=int(collects),
+        panel_bytes=panel_bytes if packs_all else 0,
         **starts,
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
