@@ -165,7 +165,17 @@ def _loop_body(spec: LoopOp, step: Step, lower: Lower, *, shares: bool) -> _Loop
                 results[number] = None
         return _LoopBody(lower(graph, results), shared)
 
-    key = ("loop", spec, tuple(wanted), shares, context, plugin_generation())
+    # Of the loop only this: one that is as long as another, or longer, has the same steps.
+    key = (
+        "loop",
+        spec.body,
+        spec.state_count,
+        spec.first_row,
+        tuple(wanted),
+        shares,
+        context,
+        plugin_generation(),
+    )
     made: _LoopBody = PLANS.get(key, make)
     return made
 

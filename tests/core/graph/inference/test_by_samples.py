@@ -7,6 +7,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.graph.compile import loops
+from atled.graph.compile.loops import graph_of
 from atled.graph.inference import by_samples
 from atled.graph.nodes.loops import LoopOp
 
@@ -218,6 +220,22 @@ def test_one_sample_needs_no_loop():
     rng = np.random.default_rng(0)
     x = nn.Variable((1, 8, 24, 24))
     check(inverted_residual(rng, x, 32, 8), x, loops=0)
+
+
+def test_batches_of_any_size_have_one_plan_of_what_is_in_the_loop(monkeypatch):
+    made = []
+    monkeypatch.setattr(loops, "graph_of", lambda *given: made.append(given) or graph_of(*given))
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 7, 23, 25))
+    y = F.mean(inverted_residual(rng, x, 33, 9), axis=(2, 3))
+    infer = nn.inference(y, x)
+    for batch in (4, 6, 3, 4):
+        values = rng.standard_normal((batch, 7, 23, 25), dtype=np.float32)
+        one_by_one = np.concatenate([infer(values[n : n + 1]) for n in range(batch)])
+        found = infer(values)
+        np.testing.assert_allclose(found, one_by_one, rtol=0, atol=TOLERANCE * np.abs(found).max())
+        assert [loop.length for loop in loops_of(infer)] == [batch]
+    assert len(made) == 1
 
 
 def test_memory_is_for_few_samples(monkeypatch):
