@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from atled.arrays.place import HOST
+from atled.call import Call, Prepared
 from atled.graph.compile.attachment import attach
 from atled.graph.compile.casting import fuse_casts
 from atled.graph.compile.formulas import attach_formulas
@@ -24,6 +25,7 @@ from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.graph.nodes.order import nodes_for
 from atled.ops.spec import SPECS
 from atled.preparing import prepare
+from atled_contexts import Implementation
 
 
 def lower(
@@ -121,6 +123,7 @@ class _Slots:
         self._targets = {value: index for index, value in enumerate(results)}
         self._numbers: dict[IRValue, int] = {}
         self._memories: dict[object, int] = {}
+        self._prepared: dict[Hashable, Prepared] = {}
 
     def number_of(self, value: IRValue) -> int:
         """The number of a value's slot."""
@@ -175,7 +178,7 @@ class _Slots:
         call = node.decision.call
         made = zip(node.outputs, call.writes, strict=True)
         outputs = tuple(-1 if desc is None else self.number_of(value) for value, desc in made)
-        prepared = prepare(node.decision.implementation, call)
+        prepared = self._prepared_for(node.decision.implementation, call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         step = Step(node, prepared, (*inputs, *outputs), floats)
         if has_bodies(node.spec):
@@ -183,6 +186,17 @@ class _Slots:
 
             make_native(step, lower)
         return step
+
+    def _prepared_for(self, made: Implementation, call: Call) -> Prepared:
+        """What an implementation makes of a call, asked once for all equal ones: networks repeat their blocks."""
+        if call.spec.by_engine:  # attributes of the user's code need not have a hash, and its own spec is one call's
+            return prepare(made, call)
+        # A fused op has its formula in the spec, of which the call itself compares the name only.
+        key = made, call.spec, call, call.by_operands
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = prepare(made, call)
+        return found
 
 
 def _float_number(attributes: Mapping[str, Any], name: str) -> int:

@@ -7,9 +7,11 @@ import atled as nn
 import atled.functions as F
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
+from atled.graph.compile import lowering
 from atled.graph.compile.lowering import lower
 from atled.graph.nodes.ir import Graph
 from atled.graph.run.binding import Binding
+from atled.preparing import prepare
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +104,72 @@ def test_the_gradient_of_a_leaf_may_be_where_a_backward_starts():
     y.backward(None)
     np.testing.assert_allclose(a.g, start + start * b.d, rtol=1e-6)
     np.testing.assert_allclose(b.g, start * a.d, rtol=1e-6)
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """The calls that implementations were asked to prepare."""
+    calls = []
+    monkeypatch.setattr(lowering, "prepare", lambda made, call: calls.append(call) or prepare(made, call))
+    return calls
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference", "fusing"])
+def test_equal_calls_of_a_plan_are_prepared_once(backend, prepared):
+    with nn.context_scope(nn.Context(backend, fallback="raise")), nn.auto_forward(False):
+        x = leaf(3, 5)
+        weights = [leaf(5, 5) for _ in range(4)]
+        y, expected = x, x.d.copy()
+        for number, weight in enumerate(weights):
+            weight.d += number
+            y = F.relu(F.affine(y, weight)) * 0.5
+            expected = np.maximum(expected @ weight.d, 0) * 0.5
+        y.forward()
+        np.testing.assert_allclose(y.d, expected, rtol=1e-4, atol=1e-5)
+    assert [call.spec.name for call in prepared].count("Affine") == 1
+    assert len(prepared) == len({(call.spec, call) for call in prepared}) <= 3
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference", "fusing"])
+def test_fused_calls_of_one_name_and_shape_are_told_apart_by_their_formulas(backend):
+    with nn.context_scope(nn.Context(backend, fallback="raise")), nn.auto_forward(False):
+        x, y = leaf(5, 5), leaf(5, 5)
+        a = F.flip((x + y) * y, axes=(0,))
+        b = F.flip((a + y) * a, axes=(0,))
+        c = F.flip((b + 2.0) * y, axes=(0,))
+        d = F.flip((c + 3.0) * y, axes=(0,))
+        d.forward()
+    a = ((x.d + y.d) * y.d)[::-1]
+    b = ((a + y.d) * a)[::-1]
+    c = ((b + 2) * y.d)[::-1]
+    np.testing.assert_allclose(d.d, ((c + 3) * y.d)[::-1], rtol=1e-4, atol=1e-4)
+
+
+def test_calls_of_the_users_code_are_prepared_each():
+    from atled.function import PythonFunction
+
+    class Adding(PythonFunction):
+        """Adds what it is given."""
+
+        def __init__(self, array):
+            super().__init__()
+            self.array = array  # it has no hash
+
+        @property
+        def name(self):
+            return "Adding"
+
+        def min_outputs(self):
+            return 1
+
+        def setup_impl(self, inputs, outputs):
+            outputs[0].reset_shape(inputs[0].shape, True)
+
+        def forward_impl(self, inputs, outputs):
+            outputs[0].data.data = inputs[0].data.data + self.array
+
+    with nn.auto_forward(False):
+        x = leaf(3)
+        y = Adding(np.ones(3))(Adding(np.full(3, 2.0))(x))
+        y.forward()
+    np.testing.assert_allclose(y.d, x.d + 3, rtol=1e-6)
