@@ -16,7 +16,7 @@ from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
 from atled.graph.inference.by_samples import loops_in_words
-from atled.graph.inference.compiling import Patterns, compile_inference
+from atled.graph.inference.compiling import Known, compile_inference
 from atled.graph.inference.fixed_values import FixedValues
 from atled.graph.inference.kept_plans import KeptPlans
 from atled.graph.inference.on_host import runner_of
@@ -104,7 +104,7 @@ class Inference:
         self._integers = {number for number in range(len(leaves)) if self._recorded.takes_integers(number)}
         self._plans: KeptPlans[_Planned] = KeptPlans()
         self._values = FixedValues(())
-        self._patterns: Patterns = {}
+        self._known = Known()
         self._last: object = None
 
     @property
@@ -214,10 +214,10 @@ class Inference:
             parameters.append((numbers[id(cell)], ArrayDesc(shape, cell.dtype)))
         are_others = tuple(map(id, self._values.parameters)) != tuple(map(id, cells))
         if are_others:
-            self._patterns = {}
+            self._known = Known()
         try:
             on_host = {numbers[id(cell)] for cell in cells if cell.place is HOST}
-            compiled = compile_inference(self._recorded, descs, parameters, self._patterns, on_host)
+            compiled = compile_inference(self._recorded, descs, parameters, self._known, on_host)
         except ValueError as error:
             raise self._unfit(descs, error) from error
         if are_others:

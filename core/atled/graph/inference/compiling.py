@@ -98,8 +98,16 @@ class Pattern:
             return self._plan
 
 
-Patterns = dict[Hashable, Pattern]
-"""By what they are like; those of an inference serve inputs of all shapes."""
+class Known:
+    """What was found of products with a normalization in them, by what they are like: it serves inputs of all shapes.
+
+    patterns: of those that a plan computes.
+    on_host: of those that NumPy computes what weight and bias look like; None where the normalization stays apart.
+    """
+
+    def __init__(self) -> None:
+        self.patterns: dict[Hashable, Pattern] = {}
+        self.on_host: dict[Hashable, list[ArrayDesc] | None] = {}
 
 
 class Compiled(NamedTuple):
@@ -120,24 +128,24 @@ def compile_inference(
     recorded: Recorded,
     inputs: Sequence[ArrayDesc],
     parameters: Sequence[tuple[int, ArrayDesc]],
-    patterns: Patterns,
+    known: Known,
     on_host: Set[int],
 ) -> Compiled:
     """The plans of an inference.
 
     inputs: outside arrays 0, 1, ... of its plan.
     parameters: per further leaf the number of its outside array, which is behind those of the inputs, and what it is.
-    patterns: those known of inputs of other shapes; new ones are added.
+    known: what was found for inputs of other shapes; new things are added.
     on_host: the outside arrays of parameters that are in host memory.
     Raises what the ops raise for inputs that do not fit.
     """
-    building = _Building(recorded, inputs, parameters, patterns, on_host)
+    building = _Building(recorded, inputs, parameters, known, on_host)
     results = building.results()
     shapes = tuple(value.shape for value in results)
     plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
     if any(step.native is None for step, _ in loops_of(plan)):
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
-        building = _Building(recorded, inputs, parameters, patterns, on_host)
+        building = _Building(recorded, inputs, parameters, known, on_host)
         plan = lower(building.graph, building.results())
     return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded))
 
@@ -212,7 +220,7 @@ class _Building:
         recorded: Recorded,
         inputs: Sequence[ArrayDesc],
         parameters: Sequence[tuple[int, ArrayDesc]],
-        patterns: Patterns,
+        known: Known,
         on_host: Set[int],
     ) -> None:
         self.graph = Graph(recorded.context)
@@ -222,7 +230,7 @@ class _Building:
         self.leaves: Leaves = dict(enumerate(parameters, len(inputs)))
         self._leaves_on_host = {leaf: each for leaf, each in self.leaves.items() if each[0] in on_host}
         self._looks = Looks(self._leaves_on_host)
-        self._patterns = patterns
+        self._known = known
         self._recorded = recorded
         self._fixed = FixedGraph(recorded, self.leaves)
         self._are_fixed = fixed_values_of(recorded)
@@ -317,10 +325,10 @@ class _Building:
         """What two values are like, and the numbers of the arrays that are read for them."""
         read, renumbered = _renumbered(alike.leaves, self.leaves)
         key = alike.key, tuple(renumbered[leaf] for leaf in alike.leaves)
-        pattern = self._patterns.get(key)
+        pattern = self._known.patterns.get(key)
         if pattern is None:
             make = partial(FixedGraph, self._recorded, renumbered)
-            pattern = self._patterns[key] = Pattern(compute, make)
+            pattern = self._known.patterns[key] = Pattern(compute, make)
         return pattern, read
 
     def _made(self, number: int, call: OneCall) -> Sequence[IRValue]:
@@ -408,7 +416,7 @@ class _Building:
             return graph.folded(call, maker, desc)
 
         if fits([maker, call], (*maker.operands[1:], *call.operands[1:]), desc.dtype, self._leaves_on_host):
-            found = self._import_pair(number, "product", compute(self._looks), compute)
+            found = self._import_pair(number, "product", self._descs_on_host(call, maker, desc, compute), compute)
             if found is not None:
                 self.on_host[number] = compute
         elif (alike := self._alike(call, maker, desc)) is None:
@@ -419,6 +427,16 @@ class _Building:
             if found is not None:
                 self.alike[number] = pattern, read
         return None if found is None else added(self.graph, maker, [x, *found])[0]
+
+    def _descs_on_host(self, call: OneCall, maker: OneCall, x: ArrayDesc, compute: Pair) -> Sequence[ArrayDesc] | None:
+        """What weight and bias look like that NumPy computes for a normalization in a product of x."""
+        alike = self._alike(call, maker, x)
+        assert alike is not None, "NumPy computes what is made of parameters themselves"
+        key = alike.key, tuple(self.leaves[leaf][1] for leaf in alike.leaves)
+        if key not in self._known.on_host:
+            found = compute(self._looks)
+            self._known.on_host[key] = None if found is None else [ArrayDesc(each.shape, each.dtype) for each in found]
+        return self._known.on_host[key]
 
     @staticmethod
     def _alike(call: OneCall, maker: OneCall, x: ArrayDesc) -> _Alike | None:

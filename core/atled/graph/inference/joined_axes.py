@@ -80,6 +80,8 @@ class JoinedAxes:
         self, call: OneCall, inputs: Sequence[IRValue | None], output: IRValue, before: Shape
     ) -> Sequence[Parts] | None:
         """Axes that an op leaves where they are: those of inputs whose sizes were, and are, those of the output."""
+        if not self._joined:  # so for most networks, at each of their calls
+            return None
         axes: list[Parts] = [[part] for part in zip(before, output.shape, strict=True)]
         # The last two of a product of matrices are not those of one input.
         count = len(axes) - 2 if call.spec.name == "BatchMatmul" else len(axes)

@@ -11,6 +11,7 @@ import atled as nn
 import atled.functions as F
 from atled.arrays.place import HOST
 from atled.graph.inference import compiling
+from atled.graph.inference.folded_on_host import Looks
 from atled.graph.nodes.dispatch import home_of
 from atled_contexts import Context
 
@@ -117,3 +118,33 @@ def test_what_is_computed_of_parameters_is_folded_by_a_plan(lowered):
     y.forward()
     np.testing.assert_allclose(infer(values), y.d, rtol=1e-4, atol=1e-4)
     assert len(lowered) == 2
+
+
+def test_blocks_that_are_alike_are_looked_at_once_for_inputs_of_all_shapes(monkeypatch):
+    looked = []
+    folded = Looks.folded
+
+    def counted(self, *given):
+        if type(self) is Looks:
+            looked.append(given)
+        return folded(self, *given)
+
+    monkeypatch.setattr(Looks, "folded", counted)
+    blocks = [(parameter(4, 4, 3, 3), None, *statistics(4)) for _ in range(2)]
+    blocks.append((parameter(6, 4, 3, 3), parameter(6), *statistics(6)))
+
+    def network(x):
+        for weight, bias, *rest in blocks:
+            x = F.batch_normalization(F.convolution(x, weight, bias, pad=(1, 1)), *rest, batch_stat=False)
+        return x
+
+    with nn.context_scope(CONTEXTS["cpu"]), nn.auto_forward(False):
+        x = nn.Variable((2, 4, 9, 8))
+        infer = nn.inference(network(x), x)
+        for shape in ((2, 4, 9, 8), (1, 4, 9, 8), (3, 4, 7, 5), (0, 4, 7, 5)):
+            given = nn.Variable(shape)
+            given.d = values = RNG.uniform(-1, 1, shape).astype(np.float32)
+            y = network(given)
+            y.forward()
+            np.testing.assert_allclose(infer(values), y.d, rtol=1e-4, atol=1e-4)
+    assert len(looked) == 2
