@@ -9,9 +9,8 @@ from atled.arrays.place import HOST
 from atled.graph.compile.fusion import formulas_of
 from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.ir import IRNode
-from atled.graph.recompute.reads import planned_gradients
+from atled.graph.recompute.reads import GradientsToCome
 from atled.graph.record.as_nodes import AsNodes
-from atled.graph.record.structure import Structure
 from atled.ops.formula import Expr
 from atled.ops.formula_work import work_of
 from atled_contexts import plugin_generation
@@ -30,13 +29,12 @@ _MOST_CALLS = 12
 _ITEM_BYTES = 4  # of nearly all that is computed
 
 
-def choose_recomputed(
-    structure: Structure, roots: Sequence[int], candidates: Sequence[int], read: Collection[int]
-) -> list[list[int]]:
+def choose_recomputed(gradients: GradientsToCome, candidates: Sequence[int], read: Collection[int]) -> list[list[int]]:
     """Per value that a backward is to compute again: its number, then those of the calls that compute it.
 
-    candidates: values that need not be stored.  read: values that a backward from `roots` reads.
+    candidates: values that need not be stored.  read: values that a backward reads.
     """
+    structure = gradients.structure
     sizes = [_ITEM_BYTES * math.prod(shape) for shape in structure.shapes]
     if sum(sizes) < _STREAMED_BYTES or any(function.spec.opaque for function in structure.functions):
         return []  # code of the user could plan while the backward runs, for which writers wait
@@ -48,25 +46,23 @@ def choose_recomputed(
         plugin_generation(),
         structure.key,
         tuple(structure.flags),
-        tuple(roots),
+        gradients.roots,
         tuple(candidates),
         wanted,
     )
-    found: list[list[int]] = PLANS.get(key, lambda: _Choice(structure, roots, candidates, read).of(wanted))
+    found: list[list[int]] = PLANS.get(key, lambda: _Choice(gradients, candidates, read).of(wanted))
     return found
 
 
 class _Choice:
     """What is known while values are chosen one by one."""
 
-    def __init__(
-        self, structure: Structure, roots: Sequence[int], candidates: Sequence[int], read: Collection[int]
-    ) -> None:
-        self._structure = structure
+    def __init__(self, gradients: GradientsToCome, candidates: Sequence[int], read: Collection[int]) -> None:
+        self._structure = structure = gradients.structure
         self._read = read
         self._unstored = {number for number in candidates if number not in read}
         self._taken: dict[int, list[int]] = {}
-        planned = planned_gradients(structure, roots)
+        planned = gradients.planned()
         assert planned is not None, "something was read"
         self._recorded: AsNodes = planned.recorded
         self._readers: dict[int, list[IRNode | None]] = {}  # by array; None where it is a gradient as it is

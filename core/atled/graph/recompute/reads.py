@@ -14,15 +14,6 @@ from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
 
 
-def read_by_backward(structure: Structure, roots: Sequence[int]) -> frozenset[int]:
-    """The values that a backward from results reads, by number; none where no leaf needs a gradient."""
-    if not structure.is_reached(roots):
-        return frozenset()
-    key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), tuple(roots))
-    read: frozenset[int] = PLANS.get(key, lambda: _find_read(structure, roots))
-    return read
-
-
 class PlannedGradients(NamedTuple):
     """The gradients of a graph that is still to run.
 
@@ -34,7 +25,35 @@ class PlannedGradients(NamedTuple):
     nodes: list[IRNode]
 
 
-def planned_gradients(structure: Structure, roots: Sequence[int]) -> PlannedGradients | None:
+class GradientsToCome:
+    """The gradients of results of a graph that is still to run, made when they are first asked for.
+
+    roots: the numbers of the results.
+    """
+
+    def __init__(self, structure: Structure, roots: Sequence[int]) -> None:
+        self.structure = structure
+        self.roots = tuple(roots)
+        self._made: tuple[PlannedGradients | None] | None = None
+
+    def planned(self) -> PlannedGradients | None:
+        """The gradients as nodes; None where an op on the way has none."""
+        if self._made is None:
+            self._made = (_planned_gradients(self.structure, self.roots),)
+        return self._made[0]
+
+
+def read_by_backward(gradients: GradientsToCome) -> frozenset[int]:
+    """The values that a backward reads, by number; none where no leaf needs a gradient."""
+    structure, roots = gradients.structure, gradients.roots
+    if not structure.is_reached(roots):
+        return frozenset()
+    key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), roots)
+    read: frozenset[int] = PLANS.get(key, lambda: _find_read(gradients))
+    return read
+
+
+def _planned_gradients(structure: Structure, roots: Sequence[int]) -> PlannedGradients | None:
     """The gradients of results, by number, as nodes; None where an op on the way has none."""
     graph = Graph(structure.functions[-1].context, structure.aliases)
     recorded = AsNodes(graph, structure, computed=True, planned=True)
@@ -50,11 +69,11 @@ def planned_gradients(structure: Structure, roots: Sequence[int]) -> PlannedGrad
     return PlannedGradients(recorded, gradients, nodes_for(graph, gradients))
 
 
-def _find_read(structure: Structure, roots: Sequence[int]) -> frozenset[int]:
+def _find_read(gradients: GradientsToCome) -> frozenset[int]:
     """Find the values that are inputs of the nodes of the gradients."""
-    planned = planned_gradients(structure, roots)
+    planned = gradients.planned()
     if planned is None:
         return frozenset()
     inputs = [*planned.gradients, *(value for node in planned.nodes for value in node.inputs if value is not None)]
-    count = len(structure.shapes)
+    count = len(gradients.structure.shapes)
     return frozenset(value.base.external for value in inputs if 0 <= value.base.external < count)

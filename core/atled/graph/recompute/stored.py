@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from atled.arrays.cell import ArrayCell
 from atled.graph.recompute.choice import choose_recomputed
-from atled.graph.recompute.reads import read_by_backward
+from atled.graph.recompute.reads import GradientsToCome, read_by_backward
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.structure import Structure
 from atled.graph.record.value import RecordedCall, Value
@@ -61,10 +61,11 @@ def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | 
     candidates = unobserved(structure, roots, can_recompute, own)
     if not candidates:
         return Unstored(frozenset(), None)
-    by_cell = {id(cells[number]) for number in read_by_backward(structure, starts)}
+    gradients = GradientsToCome(structure, starts)
+    by_cell = {id(cells[number]) for number in read_by_backward(gradients)}
     read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
     unstored = frozenset(number for number in candidates if number not in read and not cells[number].use)
-    found = choose_recomputed(structure, starts, candidates, read)
+    found = choose_recomputed(gradients, candidates, read)
     if not found:
         return Unstored(unstored, None)
     functions = frozenset(structure.functions[call] for _, *calls in found for call in calls)

@@ -21,7 +21,7 @@ from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import Order
 from atled.graph.recompute.again import run_again
 from atled.graph.recompute.choice import choose_recomputed
-from atled.graph.recompute.reads import read_by_backward
+from atled.graph.recompute.reads import GradientsToCome, read_by_backward
 from atled.graph.recompute.recipes import ResultRecipe, leave_unstored
 from atled.graph.recompute.stored import can_recompute, cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
@@ -266,8 +266,9 @@ def _choose(structure: Structure, root: int) -> list[list[int]]:
     value = structure.value(root)
     assert value is not None
     candidates = unobserved(structure, (value,), can_recompute)
-    read = read_by_backward(structure, (root,)) if candidates else frozenset()
-    return choose_recomputed(structure, (root,), candidates, read)
+    gradients = GradientsToCome(structure, (root,))
+    read = read_by_backward(gradients) if candidates else frozenset()
+    return choose_recomputed(gradients, candidates, read)
 
 
 def _lean(compile_as: Callable[..., StepPlan], chosen: Sequence[Sequence[int]]) -> StepPlan:

@@ -11,7 +11,9 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.arrays.watches import WATCHES
+from atled.graph.compile.plans import PLANS
 from atled.graph.recompute import choice as again
+from atled.graph.recompute import reads
 from atled.graph.record.roots import roots_of
 
 
@@ -78,6 +80,23 @@ def test_gradients_are_right_when_nothing_in_the_middle_is_stored(trusted):
         slope = trusted.slope()
         trusted.run()
         assert_allclose(trusted.d.g, slope, rtol=1e-5)
+
+
+def test_what_backward_reads_and_what_it_computes_again_are_found_from_gradients_made_once(monkeypatch):
+    made = []
+    plan = reads._planned_gradients
+    monkeypatch.setattr(reads, "_planned_gradients", lambda *given: made.append(given) or plan(*given))
+    PLANS.clear()
+    program = Program()
+    program.run()
+    assert len(made) == 1
+    for _ in range(3):
+        program.run()
+    assert program.stored_count == 1, "the middle is computed again"
+    assert len(made) == 1
+    assert_allclose(program.d.g, program.slope(), rtol=1e-5)
+    Program().run()
+    assert len(made) == 1, "plans of one structure are found again"
 
 
 def test_small_graphs_store_what_backward_reads(monkeypatch):
