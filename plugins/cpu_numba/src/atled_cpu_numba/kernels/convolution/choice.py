@@ -362,18 +362,13 @@ def _filter_ways(task: Task, whole: Problem) -> Iterator[Way]:
         phases = strided.Problem(*sizes, task.kernel, task.pad, task.dtype)
         if strided.suits(phases, task.stride, task.dilation):
             yield Way("strided filters", True, lambda: strided.prepare(phases, whole.biases))
-    if task.channels > 1:
+    tall = plane_tasks.whole_filter(task)
+    if tall is None:
         return
-    if not task.forward and (task.maps > 1 or task.stride != (1, 1)):
-        return
-    pad = forward_pad(task)
-    of_planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
-    if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(pad) >= 0:
+    if task.forward and (task.kernel, task.stride, task.dilation) == ((3, 3), (2, 2), (1, 1)) and min(tall.pad) >= 0:
         yield from _plane_ways(task, whole)
-        halved = halving.Problem(*of_planes, pad, task.dtype)
+        halved = halving.Problem(*tall[:5], tall.pad, task.dtype)
         yield Way("halving", True, lambda: halving.prepare(halved, whole.biases))
-    geometry = task.kernel, pad, task.stride, task.dilation
-    tall = padded.Problem(*of_planes, *geometry, turned=not task.forward, dtype=task.dtype)
     if padded.suits(tall):
         yield Way("padded filters", True, lambda: padded.prepare(tall, whole.biases))
     if lines.suits(tall):

@@ -1,11 +1,11 @@
-"""Which convolutions in half and bf16 are filters of single planes that are taken as they are, see `planes`."""
+"""Which convolutions in half and bf16 are filters of planes that are taken as they are, see `planes` and `lines`."""
 
 from __future__ import annotations
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
-from atled_cpu_numba.kernels.depthwise import planes
-from atled_cpu_numba.kernels.depthwise.plane_tasks import in_planes
+from atled_cpu_numba.kernels.depthwise import lines, planes
+from atled_cpu_numba.kernels.depthwise.plane_tasks import in_lines, in_planes
 from atled_cpu_numba.kernels.shared.launch import has_strides, narrow_dtypes
 
 _NAMES = ("Convolution", "DepthwiseConvolution", "ConvolutionDataGrad")
@@ -19,5 +19,11 @@ def prepare(call: Call) -> Prepared | None:
     if len(names) > 1 or not names <= {*narrow_dtypes()}:
         return None
     problem = problem_of(call)
-    found = in_planes(task_of(problem)) if len(problem.axes) <= 2 else None
-    return planes.prepare(found, problem.biases) if found is not None and planes.suits(found) else None
+    if len(problem.axes) > 2:
+        return None
+    task = task_of(problem)
+    near = in_planes(task)
+    if near is not None:
+        return planes.prepare(near, problem.biases) if planes.suits(near) else None
+    in_rows = in_lines(task)
+    return None if in_rows is None else lines.prepare(in_rows, problem.biases)
