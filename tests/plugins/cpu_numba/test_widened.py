@@ -98,6 +98,9 @@ WINOGRAD = {
     "a bias": (F.convolution, (2, 16, 14, 14), (24, 16, 3, 3), (24,)),
     "5 x 5": (partial(F.convolution, pad=(2, 2)), (2, 16, 14, 14), (16, 16, 5, 5)),
     "an adjoint": (F.deconvolution, (2, 16, 13, 13), (16, 20, 3, 3)),
+    "3 taps": (partial(F.convolution, pad=(1,)), (2, 33, 183), (49, 33, 3), (49,)),
+    "7 taps along the height": (partial(F.convolution, pad=(3, 0)), (2, 40, 17, 17), (33, 40, 7, 1)),
+    "lines in chunks, dilated": (partial(F.convolution, pad=(5,), dilation=(5,)), (1, 128, 1500), (130, 128, 3)),
 }
 
 
@@ -106,6 +109,8 @@ WINOGRAD = {
 def test_winograd_widens_what_it_collects(config, name):
     function, *shapes = WINOGRAD[name]
     arrays = [drawn(config, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    if name == "3 taps":
+        arrays[0][0, 3, 2:5] = np.inf, -np.inf, np.nan
     if name == "whole vectors":
         arrays[0][0, 3, 5, 2:5] = np.inf, -np.inf, np.nan
     before, expected = pool.thread_count(), in_single(function, *arrays).astype(DTYPES[config])
@@ -120,8 +125,10 @@ def test_winograd_widens_what_it_collects(config, name):
 
 
 @pytest.mark.parametrize("dtype", narrow_dtypes())
-def test_winograd_needs_no_copy_of_its_input_in_float32(dtype):
-    x, w, y = (ArrayDesc(shape, np.dtype(dtype)) for shape in ((8, 64, 28, 28), (16, 64, 3, 3), (8, 16, 26, 26)))
+@pytest.mark.parametrize("kernel", [(3, 3), (3, 1), (1, 7)])
+def test_winograd_needs_no_copy_of_its_input_in_float32(dtype, kernel):
+    shapes = (8, 64, 28, 28), (16, 64, *kernel), (8, 16, 29 - kernel[0], 29 - kernel[1])
+    x, w, y = (ArrayDesc(shape, np.dtype(dtype)) for shape in shapes)
     geometry = {"pad": (0, 0), "stride": (1, 1), "dilation": (1, 1)}
     call = Call(op_spec("Convolution"), (x, w), (y,), {**geometry, "base_axis": 1, "group": 1, "channel_last": False})
     single = choice.prepare(widened.wide(call))

@@ -7,19 +7,24 @@ maps), one for each. Dilation is only the distance of a tile's elements: element
 so do their tiles.
 
 Results are less accurate than direct sums, but of 3 taps more than those of `forward`, of 7 as much: one transformation
-stands where two do there. What is said there of outliers and of Contexts holds here, too.
+stands where two do there. What is said there of outliers and of Contexts holds here, too. Half and bf16 are widened as
+lines are collected.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
-from atled.plugin import NamedTuple, Prepared
+from atled.plugin import NamedTuple, Native, Prepared
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     fitting_shares,
     kernels_by_dtype,
     launch,
+    narrow_dtypes,
     optional_words,
     piece_starts,
     share_count,
@@ -59,7 +64,7 @@ class Block:
     bias: int  # or 0
     y: int  # or gx
     workspace: int
-    share_bytes: int  # of workspace, which begins with the block of TRANSFORM_WEIGHTS
+    share_bytes: int  # of workspace, which begins with the block of TRANSFORM_WEIGHTS or COLLECT_LINE
     images: int
     channels: int
     maps: int
@@ -85,6 +90,8 @@ class Block:
     products_start: int
     seen_start: int  # of a chunk's elements, channels in lanes
     results_start: int
+    collect_line: int  # address of COLLECT_LINE
+    source_bytes: int  # of an element of x
     transform: int  # address of TRANSFORM_WEIGHTS
     transformed: int  # address of all weights as that makes them, or 0
     after: int  # range kernel to run on what is written of the result, or 0
@@ -147,11 +154,57 @@ def suits(problem: Problem) -> bool:
     )
 
 
+@layout
+class CollectLine:
+    """The block of COLLECT_LINE."""
+
+    source: int  # address of the line in the first plane
+    plane: int  # elements from plane to plane
+    width: int  # of the line, at least a vector
+    known: int  # planes, at most as many as a vector has lanes; the last one is repeated in further lanes
+    first: int  # element of the line that is wanted first, may be negative
+    length: int  # elements wanted
+    seen: int  # address of the result: `length` vectors, and room for a vector of vectors on both sides
+
+
+def _build_collect_line(dtype: str) -> Callable[..., int]:
+    """Elements of a line of some planes with the planes in the lanes, and zeros outside of it, of any float."""
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.narrow_writer import make_widening_transpose_block
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real, source_element = real_of(dtype), item_bytes(dtype)
+    element, floats, vector = SIZES[real], Real(real).pointer, lanes_of(real).vector
+    transpose_block = make_widening_transpose_block(dtype)
+
+    @kernel
+    def collect_line(block, part, parts):
+        w = words(block)
+        source, plane, width = w[CollectLine.source], w[CollectLine.plane], w[CollectLine.width]
+        first, length, seen = w[CollectLine.first], w[CollectLine.length], w[CollectLine.seen]
+        line, known = floats(seen), w[CollectLine.known]
+        begin, end = max(0, first), min(width, first + length)
+        for j in range(vector * min(length, begin - first)):
+            line[j] = 0.0
+        for p in range((max(0, end - begin) + vector - 1) // vector):
+            here = min(begin + p * vector, width - vector)
+            to = seen + element * vector * (here - first)
+            transpose_block((source + source_element * here, plane, known, to, vector))
+        for j in range(vector * max(0, end - first), vector * length):
+            line[j] = 0.0
+        return 0
+
+    return collect_line
+
+
+COLLECT_LINE = kernels_by_dtype("collect_line", _build_collect_line, dtypes=ANY)
+"""A kernel of its own, called by address with a block in the caller's workspace, so that it is compiled once."""
+
+
 def _build(dtype: str, taps: int) -> Callable[..., int]:
     """The kernel for so many taps."""
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
-    from atled_cpu_numba.kernels.shared.vectors import make_transpose_block
     from atled_cpu_numba.kernels.winograd.blocks import tiles_of
     from atled_cpu_numba.kernels.winograd.columns import columns_of
     from atled_cpu_numba.kernels.winograd.products import make_products
@@ -161,21 +214,6 @@ def _build(dtype: str, taps: int) -> Callable[..., int]:
     input_column, output_column, store_transposed = columns.input, columns.output, tiles_of(dtype).store_transposed
     vector, tile_columns = lanes.vector, lanes.columns
     multiply = make_products(products, dtype)
-    transpose_block = make_transpose_block(dtype)
-
-    @piece
-    def collect(w, x, known, first, length, seen):
-        """Elements of a line from `first` on, zeros outside of it; `seen` has a vector of vectors on both sides."""
-        width, plane = w[Block.width], w[Block.rows] * w[Block.width]
-        line = floats(seen)
-        begin, end = max(0, first), min(width, first + length)
-        for j in range(vector * min(length, begin - first)):
-            line[j] = 0.0
-        for p in range((max(0, end - begin) + vector - 1) // vector):
-            here = min(begin + p * vector, width - vector)
-            transpose_block((x + element * here, plane, known, seen + element * vector * (here - first), vector))
-        for j in range(vector * max(0, end - first), vector * length):
-            line[j] = 0.0
 
     @piece
     def deliver(w, place, maps, count, results):
@@ -234,9 +272,11 @@ def _build(dtype: str, taps: int) -> Callable[..., int]:
                 for line in range(first_line, last_line):
                     image = line // rows
                     plane = (image * channels + channel) * rows + line - image * rows
-                    x = w[Block.x] + element * plane * w[Block.width]
-                    length = (4 * turns + taps - 1) * dilation
-                    collect(w, x, min(vector, channels - channel), start - w[Block.pad], length, seen)
+                    q[CollectLine.source] = w[Block.x] + w[Block.source_bytes] * plane * w[Block.width]
+                    q[CollectLine.plane], q[CollectLine.width] = rows * w[Block.width], w[Block.width]
+                    q[CollectLine.known], q[CollectLine.first] = min(vector, channels - channel), start - w[Block.pad]
+                    q[CollectLine.length], q[CollectLine.seen] = (4 * turns + taps - 1) * dilation, seen
+                    call3(w[Block.collect_line], inner, 0, 1)
                     for turn in range(turns):
                         at = seen + element * vector * 4 * dilation * turn
                         for _ in range(min(dilation, count - 4 * dilation * turn)):
@@ -325,6 +365,8 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         first_tap=taps - 1 if problem.turned else 0,
         tap_step=-1 if problem.turned else 1,
         weight_size=weight_size,
+        collect_line=COLLECT_LINE[dtype].address(),
+        source_bytes=SIZES[dtype],
         transform=TRANSFORM_WEIGHTS[taps][dtype].address(),
         **starts,
     )
@@ -349,3 +391,14 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         packs=(transformed,),
         note=f"winograd 4 of {taps} taps along one axis, {tiles_at_once} tiles at once",
     )
+
+
+def reading(native: Native, dtype: str) -> Native | None:
+    """The same kernel for an x of half or bf16, which it widens as it reads; None if it is none of these here."""
+    if native.owner not in [kernels["float32"] for kernels in WINOGRAD_LINES.values()] or dtype not in narrow_dtypes():
+        return None
+    narrow = copy.copy(native)
+    narrow.block = native.block.copy()
+    narrow.block[Block.collect_line] = COLLECT_LINE[dtype].address()
+    narrow.block[Block.source_bytes] = item_bytes(dtype)
+    return narrow
