@@ -177,7 +177,8 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     products = ("narrow_product", "widen_panels", "narrow_row")
     pooling = ("max_pairs", "max_pairs_alone", "max_pairs_grad", "average_pairs", "average_pairs_grad")
     rows = ("normalize_rows", "normalize_grad_rows", "softmax_rows", "sum_rows", "sum_stretches", "pad")
-    narrow = (*products, *pooling, *rows)
+    collected = ("collect_rows", "collect_line", "depthwise_lines")
+    narrow = (*products, *pooling, *rows, *collected)
     for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):
         tiled = TILED if has_tiles and config == "bf16" else set()
         filters = {f"depthwise_planes_{stride}_0_{dtype}" for stride in (1, 2)}
