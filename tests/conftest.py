@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,11 @@ import pytest
 
 from atled.arrays.storage import HostStorage
 from atled.parameter import clear_parameters
+
+# Before any test: pytester forgets what is first imported within its runs. Imported again, it would make another
+# bfloat16, of which what has the first one knows nothing.
+with contextlib.suppress(ImportError):  # an extra
+    import ml_dtypes  # noqa: F401  as said above
 
 
 @pytest.fixture
