@@ -26,8 +26,7 @@ from atled_cpu_numba.kernels.reduction import any_axes, full_reduction
 from atled_cpu_numba.kernels.shared.launch import native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
-from atled_cpu_numba.kernels.winograd import forward as winograd
-from atled_cpu_numba.kernels.winograd import lines as winograd_lines
+from atled_cpu_numba.kernels.winograd import narrow_collecting
 
 # Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
@@ -95,9 +94,9 @@ def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
     assert native is not None
     first = call.inputs[0] if call.inputs else None
     if first is not None and is_narrow(first.dtype):
-        reading = winograd.reading(native, first.dtype.name) or winograd_lines.reading(native, first.dtype.name)
-        if reading is not None:
-            native, kept = reading, (0,)
+        collecting = narrow_collecting.collecting(native, first.dtype.name)
+        if collecting is not None:
+            native, kept = collecting, (0,)
     rows = _Rows(call.inputs, call.outputs, native, prepared.workspace, prepared.packs, kept)
     packs = [_narrow_pack(call, pack, rows.first_word) for pack in prepared.packs]
     return Prepared(native=rows.native, workspace=rows.workspace, packs=packs, note=prepared.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution.problem import problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import lines, planes
-from atled_cpu_numba.kernels.depthwise.plane_tasks import in_lines, in_planes
+from atled_cpu_numba.kernels.depthwise.plane_tasks import in_planes, in_rows
 from atled_cpu_numba.kernels.shared.launch import has_strides, narrow_dtypes
 
 _NAMES = ("Convolution", "DepthwiseConvolution", "ConvolutionDataGrad")
@@ -25,5 +25,5 @@ def prepare(call: Call) -> Prepared | None:
     near = in_planes(task)
     if near is not None:
         return planes.prepare(near, problem.biases) if planes.suits(near) else None
-    in_rows = in_lines(task)
-    return None if in_rows is None else lines.prepare(in_rows, problem.biases)
+    rows = in_rows(task)
+    return None if rows is None else lines.prepare(rows, problem.biases)

@@ -55,7 +55,7 @@ def whole_filter(task: Task) -> padded.Problem | None:
     )
 
 
-def in_lines(task: Task) -> padded.Problem | None:
+def in_rows(task: Task) -> padded.Problem | None:
     """The task as filters of rows, if it is that and they compute it."""
     found = whole_filter(task)
     return found if found is not None and lines.suits(found) else None

@@ -13,18 +13,15 @@ Contexts with `local_errors=True` or `deterministic=True` have everything comput
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 
-from atled.plugin import Call, NamedTuple, Native, Prepared
-from atled_cpu_numba.kernels.shared.elements import item_bytes
+from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.lanes import SIZES, host_lanes, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
     launch,
-    narrow_dtypes,
     optional_words,
     piece_starts,
     share_count,
@@ -396,17 +393,6 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         packs=(transformed,),
         note=f"winograd {problem.step}x{problem.step}, {plan.at_once * problem.tiles[1]} tiles at once",
     )
-
-
-def reading(native: Native, dtype: str) -> Native | None:
-    """The same kernel for an x of half or bf16, which it widens as it reads; None if it is none of these here."""
-    if native.owner not in [kernels["float32"] for kernels in WINOGRAD.values()] or dtype not in narrow_dtypes():
-        return None
-    narrow = copy.copy(native)
-    narrow.block = native.block.copy()
-    narrow.block[Block.collect_rows] = COLLECT_ROWS[dtype].address()
-    narrow.block[Block.source_bytes] = item_bytes(dtype)
-    return narrow
 
 
 class _Plan(NamedTuple):

@@ -13,10 +13,9 @@ lines are collected.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 
-from atled.plugin import NamedTuple, Native, Prepared
+from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
@@ -24,7 +23,6 @@ from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
     launch,
-    narrow_dtypes,
     optional_words,
     piece_starts,
     share_count,
@@ -391,14 +389,3 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         packs=(transformed,),
         note=f"winograd 4 of {taps} taps along one axis, {tiles_at_once} tiles at once",
     )
-
-
-def reading(native: Native, dtype: str) -> Native | None:
-    """The same kernel for an x of half or bf16, which it widens as it reads; None if it is none of these here."""
-    if native.owner not in [kernels["float32"] for kernels in WINOGRAD_LINES.values()] or dtype not in narrow_dtypes():
-        return None
-    narrow = copy.copy(native)
-    narrow.block = native.block.copy()
-    narrow.block[Block.collect_line] = COLLECT_LINE[dtype].address()
-    narrow.block[Block.source_bytes] = item_bytes(dtype)
-    return narrow
