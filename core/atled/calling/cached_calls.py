@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,8 @@ class CachedCall:
         text of a function makes by itself: `launch(form, addresses of the inputs, address of the output, *floats)`.
         Where there is `workspaces`, the address of one of them follows that of the output; elementwise calls that are
         plain have none.  fail: raises what a status other than 0 means.
-    shape: of the first output.  pattern: what such a call is recorded from.
+    shape: of the first output.  pattern: what such a call is recorded from.  floats: its float attributes, which are
+        those of every call if the key has them (`has_fixed_floats`).
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
     """
 
@@ -148,6 +150,7 @@ class CachedCall:
         "arrays",
         "cells",
         "fail",
+        "floats",
         "form",
         "is_plain",
         "launch",
@@ -163,6 +166,7 @@ class CachedCall:
         spec = function.spec
         self._call = call
         self.pattern = function.copy_on((), function.attributes)
+        self.floats = MappingProxyType({name: function.attributes[name] for name in spec.float_names})
         self._outputs = [(desc.shape, desc.size) for desc in descs]
         self._saved = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
         self._single = function.visible == 1 and not spec.outputs[-1].endswith("...")
@@ -350,16 +354,21 @@ def _left_out(size: int) -> ArrayCell:
 
 
 def is_memorable(spec: OpSpec) -> bool:
-    """Whether calls of an op can be cached.
+    """Whether calls of an op can be cached: not those of code of the user."""
+    return not spec.opaque
 
-    Not those of code of the user, and not where floats that users do not give are worked out at each call.
-    """
-    return not spec.opaque and not any(item.hidden and item.kind == "float" for item in spec.attributes)
+
+def has_fixed_floats(spec: OpSpec) -> bool:
+    """Whether calls with the same key have the same floats: some follow from other attributes, which the key has."""
+    return any(item.hidden and item.kind == "float" for item in spec.attributes)
 
 
 def in_key(spec: OpSpec, item: Attribute) -> bool:
-    """Whether an attribute belongs to the key: floats only where the op refuses some values; they were checked then."""
-    return not item.hidden and (item.kind != "float" or spec.checks_values)
+    """Whether an attribute belongs to the key.
+
+    Floats only where the op refuses some values, which were checked then, or where others follow from them.
+    """
+    return not item.hidden and (item.kind != "float" or spec.checks_values or has_fixed_floats(spec))
 
 
 def remember(key: Hashable, calls: object, call: OneCall, function: RecordedCall) -> None:

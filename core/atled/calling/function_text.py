@@ -20,7 +20,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import Use
 from atled.arrays.operators import Calls
 from atled.calling.apply import apply, key_part, recorded_from
-from atled.calling.cached_calls import ABSENT_INPUT, in_force, in_key, is_memorable
+from atled.calling.cached_calls import ABSENT_INPUT, has_fixed_floats, in_force, in_key, is_memorable
 from atled.calling.function_trial import proven_counts
 from atled.calling.using import under
 from atled.graph.record.value import PLAIN, RecordedValue
@@ -210,6 +210,7 @@ class _Text:
         self.arguments = [attribute for attribute in spec.attributes if not attribute.hidden]
         self.floats = [item for item in self.arguments if item.kind == "float"]
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
+        self.has_fixed_floats = has_fixed_floats(spec)
         passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
         self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "
@@ -324,7 +325,8 @@ class _Text:
         """Find a call and make it, where `_calls` are those that are cached."""
         attributes = [_hashable(item) for item in self.arguments if in_key(self.spec, item)]
         found = f"_calls[{_tuple([repr(self.spec.name), *given.shapes, *given.codes, *attributes])}]"
-        made = f"return _call.on_{given.table}({given.passed}, {self.floats_by_name})"
+        floats = "_call.floats" if self.has_fixed_floats else self.floats_by_name
+        made = f"return _call.on_{given.table}({given.passed}, {floats})"
         lines = self._sought([*given.reads, *given.cells], found, [*given.settled, *self._are_floats()])
         if not self.inputs:
             return [*lines, f"    {made}"]
@@ -354,7 +356,7 @@ class _Text:
         """Find what a call is recorded from, and record it, where `_calls` is the table of that."""
         spec, given = self.spec, self._values()
         # Where other attributes follow from floats, these are checked, too.
-        is_checked = spec.checks_values or not is_memorable(spec)
+        is_checked = spec.checks_values or self.has_fixed_floats
         attributes = [_exact(item) for item in self.arguments if item.kind != "float" or is_checked]
         found = f"_calls[{_tuple(['_spec', *given.shapes, *attributes])}]"
         lines = self._sought(given.reads, found, [] if is_checked else self._are_floats())
@@ -375,6 +377,8 @@ class _Text:
         )
         addresses = "".join(each)
         floats = "".join(f", {item.argument}" for item in self.floats)
+        if self.has_fixed_floats:
+            floats = ", *_call.floats.values()"
         launch = (_LAUNCH_WITH_WORKSPACE if self.spec.program is None else _LAUNCH).format(
             addresses=addresses, floats=floats
         )
@@ -385,6 +389,8 @@ class _Text:
         return [*_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
 
     def _extra(self) -> str:
+        if self.has_fixed_floats:
+            return "(_call.floats, None, None)"
         return f"({self.floats_by_name}, None, None)" if self.floats else "None"
 
     def _mixed(self) -> list[str]:

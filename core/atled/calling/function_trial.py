@@ -66,6 +66,7 @@ def _copied(
         is_plain=True,
         workspaces=None,
         form=0,
+        floats={},
         launch=lambda *values: 0,
         shape=(1,),
         pattern=None,

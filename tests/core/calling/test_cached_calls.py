@@ -276,6 +276,25 @@ def test_values_that_an_op_refuses_are_refused_although_others_are_known():
                     F.dropout(given, 1.5)
 
 
+def test_floats_that_follow_from_attributes_are_those_of_each_call():
+    x = nn.Variable.from_numpy_array(np.array([-9, -0.3, 0.3, 9], np.float32), need_grad=True)
+    settings = [(True, 4, 1, False), (True, 4, 0.5, True), (False, 4, 0.5, True), (True, 3, 0.5, True)]
+    results = [[-7, 0, 0, 7], [-3.5, -0.5, 0.5, 3.5], [0, 0, 0.5, 7.5], [-1.5, -0.5, 0.5, 1.5]]
+    for _ in range(3):
+        for (sign, n, delta, fine), expected in zip(settings, results, strict=True):
+            given = {"sign": sign, "n": n, "delta": delta, "ste_fine_grained": fine}
+            assert F.fixed_point_quantize(x.data, **given).data.tolist() == expected
+            with nn.auto_forward():
+                y = F.fixed_point_quantize(x, **given)
+            assert y.d.tolist() == expected
+            x.grad.zero()
+            y.backward()
+            gone = [fine, fine and not sign, False, fine]  # beyond the smallest value, 0 without a sign, or the largest
+            assert x.g.tolist() == [0.0 if each else 1.0 for each in gone]
+            with pytest.raises(ValueError, match="not above 0"):
+                F.fixed_point_quantize(x.data, **{**given, "delta": -delta})
+
+
 def test_what_is_set_on_one_result_is_not_set_on_another():
     x = leaf(3)
     with nn.auto_forward():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
@@ -19,7 +19,7 @@ from atled.arrays.epoch import EPOCH
 from atled.arrays.spares import all_spares, clear_spares
 from atled.arrays.storage import HostStorage
 from atled.calling.apply import apply
-from atled.calling.cached_calls import CachedCall, forget_calls, in_force, is_memorable
+from atled.calling.cached_calls import CachedCall, forget_calls, has_fixed_floats, in_force, is_memorable
 from atled.calling.function_text import FUNCTIONS
 from atled.conformance.cases import samples_of
 from atled.conformance.running import typed
@@ -77,11 +77,13 @@ class Sampled:
 
     def by_cached_call(self, inputs: Sequence[Any]) -> Any:
         """As the text does with what is not plain."""
-        floats = {
+        floats: Mapping[str, float] = {
             item.name: float(self.attributes.get(item.name, item.default))
             for item in self.spec.attributes
             if item.kind == "float"
         }
+        if has_fixed_floats(self.spec):
+            floats = self.cached().floats
         if self.kind is NdArray:
             return self.cached().on_arrays([None if x is None else x.cell for x in inputs], floats)
         return self.cached().on_values(tuple(None if x is None else x.value for x in inputs), floats)
