@@ -449,6 +449,16 @@ class ArrayCell:
         self._copies[key] = (storage, True)
         return storage
 
+    def known_copy(self, key: tuple[Place, np.dtype]) -> Storage | None:
+        """The storage of the copy at a place with a dtype if that is known to hold the present values, as most do."""
+        copies, storage = self._copies, self.storage
+        if copies is None or storage is None or self.pending is not None:
+            return None
+        if self.use is _WRITTEN or storage.seen_changed:  # as it is once a view was handed out since the copy was made
+            return None
+        found = copies.get(key)
+        return found[0] if found is not None and found[1] else None
+
     def move(self, place: Place, dtype: np.dtype) -> Storage:
         """Make the copy at that place with that dtype the head, with the present values."""
         storage = self.copy_at(place, dtype)

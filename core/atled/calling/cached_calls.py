@@ -140,6 +140,7 @@ class CachedCall:
 
     __slots__ = (
         "_call",
+        "_casts",
         "_direct",
         "_is_view",
         "_on_host",
@@ -174,6 +175,7 @@ class CachedCall:
         self._is_view = spec.views
         self.is_plain = False
         self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
+        self._casts = call if isinstance(call, CastCall) else None
         self._on_host = isinstance(call, ShortCall | CastCall)  # and so are its outputs, in the dtypes that it names
         if not isinstance(call, ShortCall | CastCall | DeviceCall):
             return
@@ -249,6 +251,12 @@ class CachedCall:
         """The outputs of a call, auxiliary ones included, and the random state of a random one, which is its own."""
         is_random = self.pattern.spec.random
         direct = self._direct
+        storages: list[Any] = []
+        if direct is not None:
+            # Cells with a code are in host memory, as the kernel wants it.
+            storages = [None if cell is None else cell.storage for cell in cells]
+        elif self._casts is not None and (found := self._casts.direct_on(cells)) is not None:
+            direct, storages = found
         if direct is None:
             random_state = new_random_state(self.pattern.attributes["seed"]) if is_random else None
             if self._on_host:
@@ -259,13 +267,14 @@ class CachedCall:
             return made, random_state
         made = [each.get() for each in self._spares]
         random_state = self._advanced_random_state() if is_random else None
-        # Cells with a code are in host memory, as the kernel wants it.
-        used: list[Any] = [*cells, random_state, *made] if is_random else [*cells, *made]
-        addresses = [0 if cell is None else cell.storage.address for cell in used]
+        if random_state is not None:
+            storages.append(random_state.storage)
+        storages += [cell.storage for cell in made]
+        addresses = [0 if storage is None else storage.address for storage in storages]
         if not direct.mutated:
             status = direct.run_on(addresses, floats.values())
         else:
-            changed = [used[number] for number in direct.mutated]
+            changed: list[Any] = [cells[number] for number in direct.mutated]
             with written_together(changed):
                 status = direct.run_on(addresses, floats.values())
             for cell in changed:

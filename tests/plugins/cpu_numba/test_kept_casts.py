@@ -6,7 +6,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.graph.run import kept_casts
+from atled.graph.run import kept_casts, one_call
 from atled_contexts import Context
 
 DTYPES = {"half": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "double": np.dtype(np.float64)}
@@ -104,3 +104,56 @@ def test_what_observes_calls_sees_the_cast(config, given):
     with nn.trace() as trace:
         np.testing.assert_array_equal(F.affine(x, w).data, product(x, values, DTYPES[config]))
     assert "Cast" in str(trace)
+
+
+def normalized(x):
+    dtype = F.tanh(nn.NdArray.from_numpy_array(np.ones(1))).dtype  # what is changed is in that of the Context
+    statistics = [nn.NdArray.from_numpy_array(np.full((1, 30), value, dtype)) for value in (0, 1, 0, 1)]
+    y = F.batch_normalization(x, *statistics)
+    return [y.data, *(statistic.data.copy() for statistic in statistics[2:])]
+
+
+READING = {
+    "two results": lambda w: [y.data for y in F.split(w, axis=1)],
+    "with a random state": lambda w: [F.dropout(w, 0.25, seed=7).data],
+    "that changes other inputs": normalized,
+    "with a float": lambda w: [F.elu(w, 0.5).data],
+    "of rows": lambda w: [F.softmax(w).data],
+}
+
+
+@configs
+@pytest.mark.parametrize("reading", list(READING))
+def test_calls_on_casts_that_are_kept_give_what_calls_on_casts_do(config, given, reading):
+    _, values, w = given
+    expected = READING[reading](nn.NdArray.from_numpy_array(values.astype(DTYPES[config])))
+    for _ in range(5):
+        for found, value in zip(READING[reading](w), expected, strict=True):
+            np.testing.assert_array_equal(found, value)
+    if reading != "that changes other inputs" or config == "double":  # else it is computed in float32
+        assert casts_of(w) == [DTYPES[config]]
+    assert w.cell.dtype == np.float32
+
+
+@configs
+def test_a_call_all_of_whose_casts_are_kept_looks_at_no_other_way(config, given, monkeypatch):
+    x, values, w = given
+    for _ in range(4):
+        F.affine(x, w)
+    monkeypatch.setattr(one_call.CastCall, "_run", lambda *arguments: pytest.fail("the long way"))
+    np.testing.assert_array_equal(F.affine(x, w).data, product(x, values, DTYPES[config]))
+
+
+def test_indices_that_are_kept_are_refused_once_they_are_wrong():
+    with nn.context_scope(Context(["cpu:float"], fallback="raise")):
+        table = nn.NdArray.from_numpy_array(np.arange(12, dtype="f").reshape(4, 3))
+        index = nn.NdArray.from_numpy_array(np.array([1, 3], "f"))
+        for _ in range(4):
+            assert F.embed(index, table).data.tolist() == [[3, 4, 5], [9, 10, 11]]
+        index.data[1] = 0
+        for _ in range(4):
+            assert F.embed(index, table).data.tolist() == [[3, 4, 5], [0, 1, 2]]
+        index.data[1] = 4
+        for _ in range(4):
+            with pytest.raises(IndexError, match=r"x0\[1\] is 4"):
+                F.embed(index, table)

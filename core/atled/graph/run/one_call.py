@@ -314,7 +314,7 @@ class CastCall(OneCall):
     outputs: as of a `ShortCall`.
     """
 
-    __slots__ = ("_casts", "_compile_for", "_forms", "_way", "outputs")
+    __slots__ = ("_casts", "_compile_for", "_copies", "_direct", "_forms", "_way", "outputs")
 
     def __init__(
         self,
@@ -325,8 +325,26 @@ class CastCall(OneCall):
     ) -> None:
         super().__init__(spec, way.plan, way.fallback)
         self._casts, self._way, self._compile_for = casts, way, compile_for
+        self._copies = [(number, (HOST, dtype)) for number, dtype in casts]
         self._forms: dict[int, OneCall] = {}  # by which casts are kept, a bit each
+        self._direct: NativeCall | None = None  # the form for which all are, if that is direct
         self.outputs = way.outputs
+
+    def direct_on(self, inputs: Sequence[ArrayCell | None]) -> tuple[NativeCall, list[Any]] | None:
+        """A direct call to be made in the place of this one, and the storages that are its inputs.
+
+        None: not all casts are kept, or the call on them is not direct, or was not made so far.
+        """
+        direct = self._direct
+        if direct is None:
+            return None
+        storages: list[Any] = [None if cell is None else cell.storage for cell in inputs]
+        for number, key in self._copies:
+            copy = inputs[number].known_copy(key)  # type: ignore[union-attr]  # what is cast is there
+            if copy is None:
+                return None
+            storages[number] = copy
+        return direct, storages
 
     def _run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
@@ -343,6 +361,8 @@ class CastCall(OneCall):
         form = self._forms.get(which)
         if form is None:
             form = self._forms[which] = self._compile_for(given)
+            if which + 1 == 1 << len(self._casts) and isinstance(form, NativeCall) and form.is_direct:
+                self._direct = form
         form._run(given, outputs, floats)
 
 
