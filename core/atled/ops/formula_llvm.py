@@ -458,7 +458,7 @@ class _Writer:
         code.label("pieces")
         code.do("br label %piece")
         code.label("piece")
-        code.do("%from = phi i64 [ %start, %pieces ], [ %full, %computed ]")
+        code.do("%from = phi i64 [ %start, %pieces ], [ %full, %written ]")
         code.do(f"%full = add nuw i64 %from, {_BUFFERED}")
         code.do("%is.last = icmp ule i64 %stop, %full")
         code.do("%to = select i1 %is.last, i64 %stop, i64 %full")
@@ -471,13 +471,16 @@ class _Writer:
             from atled.ops.formula_llvm_powers import SHORT_POWERS  # lazy: few formulas have powers
 
             assert isinstance(self.real, Real)
+            # Nothing is computed again then, so there is nothing to wait for.
+            at_once = not self.streamed and not self.has_quick(but_powers=True)
             for powers in SHORT_POWERS:
                 short = [powers.takes(self.real, self.real_value(exponent)) for exponent in self.exponents]
                 are_short = functools.reduce(lambda a, b: let(f"and i1 {a}, {b}"), short)
                 code.do(f"br i1 {are_short}, label %by.{powers.loop}, label %past.{powers.loop}")
                 code.label(f"by.{powers.loop}")
-                found = self.write_elements(piece._replace(loop=powers.loop), quick=True, powers=powers)
-                code.do(f"br i1 {found}, label %again, label %computed")
+                of_powers = piece._replace(loop=powers.loop, place=None if at_once else place)
+                found = self.write_elements(of_powers, quick=True, powers=powers)
+                code.do("br label %written" if at_once else f"br i1 {found}, label %again, label %computed")
                 code.label(f"past.{powers.loop}")
         found = self.write_elements(piece, quick=True)
         code.do(f"br i1 {found}, label %again, label %computed")
@@ -493,6 +496,8 @@ class _Writer:
             function, flag = ("stream", past[number]) if self.streamed else ("llvm.memcpy.p0.p0.i64", "false")
             given = (self.buffers[number], target) if self.streamed else (target, self.buffers[number])
             code.do(f"call void @{function}(ptr {given[0]}, ptr {given[1]}, i64 {nbytes}, i1 {flag})")
+        code.do("br label %written")
+        code.label("written")
         code.do("br i1 %is.last, label %piece.done, label %piece")
         code.label("piece.done")
         if self.streamed:

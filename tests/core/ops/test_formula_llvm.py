@@ -443,6 +443,24 @@ def test_powers_with_one_exponent_of_a_quotient_or_root_take_any_base(dtype, exp
             np.testing.assert_allclose(z, np.abs(x) ** x.dtype.type(other), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [0, 1, 511, 512, 513, 3000])
+def test_powers_with_one_exponent_are_the_same_in_place(dtype, count):
+    given = np.random.default_rng(0).uniform(-3, 3, count).astype(dtype)
+    given[::100] = np.nan
+    program = Program(("x",), ("val",), (("y", "x ** val"), ("z", "x + val")))
+    for exponent in (2.0, -1.0, 0.5, 1.7):
+        x, z = given.copy(), np.empty_like(given)
+        expected = [y.copy() for y in run(program, [given, np.empty_like(given), np.empty_like(given)], [exponent])]
+        run(program, [x, x, z], [exponent], parts=3)
+        np.testing.assert_array_equal(x, expected[0])
+        np.testing.assert_array_equal(z, expected[1])
+        x, z = given.copy(), np.empty_like(given)
+        run(program, [x, z, x], [exponent])
+        np.testing.assert_array_equal(z, expected[0])
+        np.testing.assert_array_equal(x, expected[1])
+
+
 @pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])
 @pytest.mark.parametrize("text", ["floor(x)", "ceil(x)", "trunc(x)", "rint(x)", "round(abs(x)) / 2", "rint(x + 0.25)"])
 def test_float16_is_rounded_to_whole_numbers_as_float32_is(text, half_instructions):
