@@ -110,6 +110,14 @@ def scaled_exp(r: Real, x: str, exponent: int = 0, *, few: bool = False) -> str:
     return r.add(scale, r.mul(scale, _expm1_of_rest(r, rest)))
 
 
+def less_exp(r: Real, x: str) -> str:
+    """1 - exp(x) for x from -700 to 0, to full relative accuracy."""
+    k, rest = _doublings(r, x, _BIAS, few=True)
+    power = _power(r.code, k)
+    # Where the power is 1 the result is -(exp(r) - 1): its digits stay, those of denormals too.
+    return r.sub(r.sub(r.literal(1.0), power), r.mul(power, _expm1_of_rest(r, rest)))
+
+
 def _exp(r: Real, x: str) -> str:
     # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
     k, rest = _doublings(r, r.clamp(x, -746.0, 710.0), 2 * _BIAS)

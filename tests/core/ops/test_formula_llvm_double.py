@@ -9,6 +9,17 @@ pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 63, reason="NumPy has no more digits than float64 on this processor"
 )
 
+
+def erf(x):
+    """By a series of positive terms, which loses no digits; erf(6) is 1 to all digits of extended precision."""
+    size = np.minimum(np.abs(x), 6.0)
+    term = total = size
+    for n in range(1, 200):
+        term = term * (2 * size * size) / (2 * n + 1)
+        total = total + term
+    return np.copysign(total * np.exp(-size * size) / np.sqrt(np.arctan(np.longdouble(1))), x)
+
+
 # Of each function the intervals that arguments are drawn from, NumPy's one, and the bound in units in the last place.
 FUNCTIONS = {
     "exp": ([(-745, 709.7), (-2, 2), (-745, -708)], np.exp, 2),
@@ -30,6 +41,7 @@ FUNCTIONS = {
     "asinh": ([(-10, 10), (-1e300, 1e300)], np.arcsinh, 3),
     "acosh": ([(1, 10), (1, 1.01), (1, 1e300)], np.arccosh, 3),
     "atanh": ([(-1, 1)], np.arctanh, 3),
+    "erf": ([(-6, 6), (-1, 1), (-1e300, 1e300)], erf, 2.5),
 }
 
 
@@ -49,3 +61,11 @@ def test_errors_are_within_what_is_stated(name, fused):
     finite = np.isfinite(rounded)
     np.testing.assert_array_equal(y[~finite], rounded[~finite])
     assert error[finite].max() <= bound, x[finite][error[finite].argmax()]
+
+
+def test_erf_of_zeros_denormals_infinities_and_nan():
+    x = np.array([0.0, -0.0, 5e-324, -3e-310, 2.0**-1022, np.inf, -np.inf, 5.95, np.nan])
+    (y,) = run(one_input("erf(x)"), [x, np.empty_like(x)])
+    exact = [0.0, -0.0, 5e-324, -3.3851375012865e-310, 2.5107269871883543e-308, 1.0, -1.0, 1.0, np.nan]
+    np.testing.assert_array_equal(y, exact)
+    assert np.signbit(y[1])
