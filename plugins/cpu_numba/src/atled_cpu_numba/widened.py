@@ -22,7 +22,8 @@ from atled_cpu_numba.kernels.loop_block import LoopBlock
 from atled_cpu_numba.kernels.normalization import channels as normalization
 from atled_cpu_numba.kernels.pooling import pairs, planes
 from atled_cpu_numba.kernels.products import narrow_products, narrow_row, tile_products
-from atled_cpu_numba.kernels.reduction import any_axes, full_reduction
+from atled_cpu_numba.kernels.reduction import any_axes, extremum, full_reduction
+from atled_cpu_numba.kernels.reduction import products as reduction_products
 from atled_cpu_numba.kernels.shared.launch import native_of
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.spared_casts import SPARED_CAST
@@ -34,6 +35,8 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "GlobalAveragePooling"), full_reduction.narrow_arguments),
+    **dict.fromkeys(("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies"), extremum.narrow_arguments),
+    "Prod": reduction_products.narrow_arguments,
     "Softmax": softmax.narrow_arguments,
 }
 

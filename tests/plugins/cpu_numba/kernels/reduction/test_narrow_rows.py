@@ -1,4 +1,4 @@
-"""Sums along rows of half and bf16, which are widened as they are read: float32's results, rounded once."""
+"""Reductions of half and bf16, which are widened as they are read: float32's results, rounded once."""
 
 from functools import partial
 
@@ -51,3 +51,33 @@ def test_what_is_computed_before_is_rounded_first(config):
     expected = computed(config, lambda made: F.sum(made, axis=1), made)
     found = computed(config, lambda x: F.sum(F.exp(x), axis=1), x)
     np.testing.assert_array_equal(found, expected)
+
+
+FEW = {"sum": F.sum, "mean": F.mean, "max": F.max, "min": F.min, "prod": F.prod}
+
+
+@configs
+@draws
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        *[((300, 41), 0), ((19, 2100), 0), ((5, 33, 17), 1), ((40, 3), 0), ((700, 257), 0), ((9, 1), 0)],
+        *[((7, 5), 1), ((6, 43), 1), ((3, 129), 1), ((2, 5000), 1), ((4, 3, 37), (0, 2)), ((3, 4500), None)],
+    ],
+)
+def test_columns_and_rows(config, draw, name, shape, axis):
+    x = draw(np.random.default_rng(34), shape, DTYPES[config])
+    check(config, partial(FEW[name], axis=axis), x)
+
+
+@configs
+@pytest.mark.parametrize("shape, axis", [((50, 300), 0), ((50, 300), 1), ((4, 5000), 1), ((30, 6), 1)])
+@pytest.mark.parametrize("function", [F.max, F.min])
+def test_gradients_go_to_the_first_extremum(config, function, shape, axis):
+    rng = np.random.default_rng(35)
+    x, gradient = any_numbers(rng, shape, DTYPES[config]), rng.standard_normal(shape[1 - axis]).astype(DTYPES[config])
+    with np.errstate(invalid="ignore"):
+        found = computed(config, lambda x: function(x, axis=axis), x, gradient)
+        single = computed("float", lambda x: function(x, axis=axis), x.astype("f"), gradient.astype("f"))
+    check_rounded(found, single)

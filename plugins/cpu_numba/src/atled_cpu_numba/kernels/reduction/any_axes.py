@@ -18,8 +18,10 @@ from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of, ranges_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
+    REALS,
     STREAMED_BYTES,
     float_bits,
     in_lines,
@@ -40,9 +42,14 @@ _SPREAD_RANGE = 1 << 16  # elements of such columns' rows that are computed at o
 _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than reading memory once more
 
 
+def _most_columns(dtype: str) -> int:
+    """Up to so many are few: LLVM's loop takes four vectors at a time."""
+    return 4 * lanes_of(dtype).vector - 1
+
+
 @layout
 class Block(Reduction):
-    """What both kernels read. Along rows x may be narrow, y is of the dtype that is computed in."""
+    """What both kernels read. x may be narrow, y is of the dtype that is computed in."""
 
     scale: int  # bits of a float64: 1 for Sum, 1 / count for Mean
     workspace: int  # of columns: address
@@ -115,11 +122,13 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.reduction.narrow_columns import make_add_columns, most_columns
+    from atled_cpu_numba.kernels.reduction.narrow_columns import make_add_columns
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real, add_columns, few = Real(dtype), make_add_columns(dtype), most_columns(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    real, (elements, read), add_columns = Real(real_of(dtype)), make_reading(dtype), make_add_columns(real_of(dtype))
+    number, floats, size, result_size = real.kind, real.pointer, item_bytes(dtype), real.size
+    few = _most_columns(dtype) if dtype in REALS else 0  # few narrow ones are not taken
     open_share, rows_at = columns_of(size, Block.carried)
 
     @kernel
@@ -152,21 +161,23 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                         add_columns((at, stride, bottom - top, count, sums_at))
                         continue
                     for _ in range((bottom - top) // 8):
-                        x0, x1 = floats(at), floats(at + size * stride)
-                        x2, x3 = floats(at + size * 2 * stride), floats(at + size * 3 * stride)
-                        x4, x5 = floats(at + size * 4 * stride), floats(at + size * 5 * stride)
-                        x6, x7 = floats(at + size * 6 * stride), floats(at + size * 7 * stride)
+                        x0, x1 = elements(at), elements(at + size * stride)
+                        x2, x3 = elements(at + size * 2 * stride), elements(at + size * 3 * stride)
+                        x4, x5 = elements(at + size * 4 * stride), elements(at + size * 5 * stride)
+                        x6, x7 = elements(at + size * 6 * stride), elements(at + size * 7 * stride)
                         for j in range(count):
-                            stretch[j] += ((x0[j] + x1[j]) + (x2[j] + x3[j])) + ((x4[j] + x5[j]) + (x6[j] + x7[j]))
+                            upper = (read(x0, j) + read(x1, j)) + (read(x2, j) + read(x3, j))
+                            lower = (read(x4, j) + read(x5, j)) + (read(x6, j) + read(x7, j))
+                            stretch[j] += upper + lower
                         at += size * 8 * stride
                     for _ in range((bottom - top) % 8):
-                        x = floats(at)
+                        x = elements(at)
                         for j in range(count):
-                            stretch[j] += x[j]
+                            stretch[j] += read(x, j)
                         at += size * stride
                 for j in range(count):
                     totals[j] += stretch[j]
-            y = floats(w[Block.y] + size * (outer * columns + first))
+            y = floats(w[Block.y] + result_size * (outer * columns + first))
             for j in range(count):
                 y[j] = number(totals[j] * scale)
             if w[Block.after] != 0:
@@ -185,14 +196,15 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
 
 _ROWS = kernels_by_dtype("sum_rows", _build_rows, dtypes=ANY, depends=carrying.PARAMETERS)
-_COLUMN_SUMS = kernels_by_dtype("sum_columns", _build_columns, depends=carrying.PARAMETERS)
+_COLUMN_SUMS = kernels_by_dtype("sum_columns", _build_columns, dtypes=ANY, depends=carrying.PARAMETERS)
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: x, along rows."""
-    x = call.inputs[0]
+    """Which arguments are taken as they are where they are narrow: x, but for few columns."""
+    x, groups = call.inputs[0], groups_of(call)
     assert x is not None
-    return (0,) if x.dtype.name in narrow_dtypes() and _along_rows(groups_of(call)) else ()
+    are_few = not _along_rows(groups) and groups.kept_inner <= _most_columns(real_of(x.dtype.name))
+    return (0,) if x.dtype.name in narrow_dtypes() and not are_few else ()
 
 
 def _along_rows(groups: Groups) -> bool:
@@ -222,7 +234,7 @@ def prepare(call: Call) -> Prepared:
     if _along_rows(groups):
         return _prepare_rows(groups, dtype, scale, work_us)
     parts, step = columns_at_once(groups, work_us)
-    share_bytes = in_lines(step * (8 + size))
+    share_bytes = in_lines(step * (8 + call.outputs[0].dtype.itemsize))
     rows_at_once = max(8, min(_STRETCH_ROWS, _RANGE // step // 8 * 8))
     carried_bytes = carrying.share_bytes(size * rows_at_once * step)
     words = filled(

@@ -1,6 +1,7 @@
 """Max and Min over any axes that collapse into four groups, with the place of the first one; MaxMinGrad, MaxMinGather.
 
-The place is the flat index within the reduced axes. NaN counts as the extremum, the first one of them.
+The place is the flat index within the reduced axes. NaN counts as the extremum, the first one of them. What is reduced
+may be of half or bf16.
 MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
 """
 
@@ -14,7 +15,8 @@ from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once,
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype, launch, narrow_dtypes, share_count
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
@@ -24,7 +26,6 @@ _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 _MOST_PLACES = 1 << 31  # of columns: they are kept in 32 bits
 _STRETCH = 4096  # elements of a row of which the extremum is found before its place
-_SEARCHED = 64  # elements in which the extremum is looked for at once
 _RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
 _SMALL_BYTES = 1 << 15  # of what is reduced at once: below, several are computed between neighbouring steps
 
@@ -42,18 +43,17 @@ class Block(Reduction):
 
 
 def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
-    from numba import types
-
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.reduction.extremum_vectors import extremum_of_vectors
+    from atled_cpu_numba.kernels.reduction.extremum_vectors import extremum_of_vectors, place_in_vectors
     from atled_cpu_numba.kernels.shared.lanes import lanes_of
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import choose, higher, lower
+    from atled_cpu_numba.kernels.shared.scalars import higher, lower
 
-    real, width, extremum_of = Real(dtype), lanes_of(dtype).vector, extremum_of_vectors(dtype, sign)
-    number, floats, size = real.kind, real.pointer, real.size
+    real, (elements, read) = Real(real_of(dtype)), make_reading(dtype, compared=True)
+    extremum_of, place_of = extremum_of_vectors(dtype, sign), place_in_vectors(dtype)
+    number, floats, size, width = real.kind, real.pointer, item_bytes(dtype), lanes_of(real_of(dtype)).vector
     better = higher if sign > 0 else lower
-    flag = types.int32 if dtype == "float32" else types.int64  # as wide as an element, for as many in a vector
 
     @kernel
     def extremum_rows(block, part, parts):
@@ -65,38 +65,34 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
             outer = i // kept_inner
             row = w[Block.x] + size * (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
             # The first stretch of the extremum, which is NaN where that has one.
-            found, has_nan, found_row, found_start = floats(row)[0], False, -1, 0
+            found, has_nan, found_row, found_start = read(elements(row), 0), False, -1, 0
             for r in range(reduced_outer):
                 for start in range(0, length, _STRETCH):
                     at, some = row + size * (r * kept_inner * length + start), min(_STRETCH, length - start)
                     if some >= width:
                         best, nans = extremum_of(at, some)
                     else:
-                        x = floats(at)
-                        best, nans = x[0], 0
+                        x = elements(at)
+                        best, nans = read(x, 0), 0
                         for j in range(some):
-                            best = better(best, x[j])
-                            nans = nans if x[j] == x[j] else 1
+                            best = better(best, read(x, j))
+                            nans = nans if read(x, j) == read(x, j) else 1
                     wins = found_row < 0 or nans != 0 or sign * best > sign * found
                     if wins and not has_nan:
                         found, has_nan, found_row, found_start = best, nans != 0, r, start
             if not places:
                 y[i] = number(math.nan) if has_nan else found
                 continue
-            # Its place in there: first the right piece, in vectors.
-            x = floats(row + size * (found_row * kept_inner * length))
-            start = found_start
-            while start + _SEARCHED <= length:
-                hits = flag(0)
-                for j in range(start, start + _SEARCHED):
-                    hits = choose((x[j] != x[j]) if has_nan else (x[j] == found), flag(1), hits)
-                if hits != flag(0):
-                    break
-                start += _SEARCHED
-            while x[start] == x[start] if has_nan else x[start] != found:
-                start += 1
-            y[i] = x[start]
-            index[i] = found_row * length + start
+            # Its place in there.
+            at, start = row + size * (found_row * kept_inner * length + found_start), 0
+            x, some = elements(at), min(_STRETCH, length - found_start)
+            if some >= width:
+                start = place_of(at, some, number(math.nan) if has_nan else found)
+            else:
+                while read(x, start) == read(x, start) if has_nan else read(x, start) != found:
+                    start += 1
+            y[i] = read(x, start)
+            index[i] = found_row * length + found_start + start
         return 0
 
     return extremum_rows
@@ -106,14 +102,15 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
     from numba import types
 
     from atled_cpu_numba.codegen import call3, ints32, ints64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
     from atled_cpu_numba.kernels.shared.scalars import choose
 
-    real = Real(dtype)
-    floats, size = real.pointer, real.size
+    real, (elements, read) = Real(real_of(dtype)), make_reading(dtype, compared=True)
+    floats, size, result_size = real.pointer, item_bytes(dtype), real.size
     open_share, rows_at = columns_of(size, Block.carried)
     # Places are as wide as elements until they are known, for as many in a vector.
-    place_of, places_at = (types.int32, ints32) if dtype == "float32" else (types.int64, ints64)
+    place_of, places_at = (types.int32, ints32) if real.size == 4 else (types.int64, ints64)
 
     @inlined
     def wins(value, best):
@@ -131,7 +128,7 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
             outer = unit // blocks
             first = (unit - outer * blocks) * step
             count = min(step, columns - first)
-            y = floats(w[Block.y] + size * (outer * columns + first))
+            y = floats(w[Block.y] + result_size * (outer * columns + first))
             index_at = w[Block.index] + 8 * (outer * columns + first)
             place = places_at(index_at)
             for piece in range((rows + at_once - 1) // at_once):
@@ -140,34 +137,34 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
                 start = (outer * rows + top) * columns + first
                 at, stride = rows_at(w, w[Block.x], own, start, bottom - top, columns, count)
                 if top == 0:
-                    x = floats(at)
+                    x = elements(at)
                     for j in range(count):
-                        y[j] = x[j]
+                        y[j] = read(x, j)
                         if places:
                             place[j] = place_of(0)
                 row = max(1, top)
                 at += size * (row - top) * stride
                 for pair in range((bottom - row) // 2):
-                    x0, x1 = floats(at), floats(at + size * stride)
+                    x0, x1 = elements(at), elements(at + size * stride)
                     row0, row1 = place_of(row + 2 * pair), place_of(row + 2 * pair + 1)
                     for j in range(count):
-                        best = y[j]
-                        is_first = wins(x0[j], best)
-                        best = choose(is_first, x0[j], best)
-                        is_second = wins(x1[j], best)
-                        y[j] = choose(is_second, x1[j], best)
+                        best, upper, lower = y[j], read(x0, j), read(x1, j)
+                        is_first = wins(upper, best)
+                        best = choose(is_first, upper, best)
+                        is_second = wins(lower, best)
+                        y[j] = choose(is_second, lower, best)
                         if places:
                             place[j] = choose(is_second, row1, choose(is_first, row0, place[j]))
                     at += size * 2 * stride
                 if (bottom - row) % 2 != 0:
-                    x, last = floats(at), place_of(bottom - 1)
+                    x, last = elements(at), place_of(bottom - 1)
                     for j in range(count):
-                        best = y[j]
-                        is_first = wins(x[j], best)
-                        y[j] = choose(is_first, x[j], best)
+                        best, here = y[j], read(x, j)
+                        is_first = wins(here, best)
+                        y[j] = choose(is_first, here, best)
                         if places:
                             place[j] = choose(is_first, last, place[j])
-            if places and size == 4:
+            if places and result_size == 4:
                 # From the last one on, since they lie where the index will be.
                 index = ints64(index_at)
                 for j in range(count - 1, -1, -1):
@@ -240,18 +237,22 @@ def _build_gather(dtype: str) -> Callable[..., int]:
 
 
 def _columns(name: str, sign: int, places: bool) -> dict[str, Kernel]:
-    return kernels_by_dtype(name, _build_columns, sign, places, depends=carrying.PARAMETERS)
+    return kernels_by_dtype(name, _build_columns, sign, places, dtypes=ANY, depends=carrying.PARAMETERS)
+
+
+def _rows(name: str, sign: int, places: bool) -> dict[str, Kernel]:
+    return kernels_by_dtype(name, _build_rows, sign, places, dtypes=ANY, depends=carrying.PARAMETERS)
 
 
 # By op and whether it runs along rows.
 _KERNELS = {
-    ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1, True, depends=carrying.PARAMETERS),
+    ("Max", True): _rows("max_rows", 1, True),
     ("Max", False): _columns("max_columns", 1, True),
-    ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1, True, depends=carrying.PARAMETERS),
+    ("Min", True): _rows("min_rows", -1, True),
     ("Min", False): _columns("min_columns", -1, True),
-    ("MaxTies", True): kernels_by_dtype("max_value_rows", _build_rows, 1, False, depends=carrying.PARAMETERS),
+    ("MaxTies", True): _rows("max_value_rows", 1, False),
     ("MaxTies", False): _columns("max_value_columns", 1, False),
-    ("MinTies", True): kernels_by_dtype("min_value_rows", _build_rows, -1, False, depends=carrying.PARAMETERS),
+    ("MinTies", True): _rows("min_value_rows", -1, False),
     ("MinTies", False): _columns("min_value_columns", -1, False),
 }
 _WITHOUT_PLACES = {"Max": "MaxTies", "Min": "MinTies"}
@@ -262,8 +263,15 @@ _MOVING_KERNELS = {
 }
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: x, if that is reduced."""
+    x = call.inputs[0]
+    assert x is not None
+    return (0,) if x.dtype.name in narrow_dtypes() and call.spec.name not in _MOVING_KERNELS else ()
+
+
 def prepare(call: Call) -> Prepared:
-    """Max, Min: x -> y, index; MaxTies, ArgMax, ...: x -> one of these.
+    """Max, Min: x -> y, index; MaxTies, ArgMax, ...: x -> one of these. There x may be narrow (`narrow_arguments`).
 
     MaxMinGrad: gy, index -> gx.  MaxMinGather: x, index -> y.
     """

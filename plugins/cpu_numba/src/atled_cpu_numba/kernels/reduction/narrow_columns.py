@@ -9,15 +9,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
 _ROWS = 8  # that are added to each other before a sum gets them, as in the loop over many columns
-
-
-def most_columns(dtype: str) -> int:
-    """Up to so many are few: LLVM's loop takes four vectors at a time."""
-    return 4 * lanes_of(dtype).vector - 1
 
 
 def make_add_columns(dtype: str) -> Any:

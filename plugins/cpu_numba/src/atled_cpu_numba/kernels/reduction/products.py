@@ -2,7 +2,7 @@
 
 A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves. Few long rows are multiplied
 stretch by stretch, which threads share, and the stretches in their order. A column is in the order of its rows, four at
-a time. So a product depends neither on shares nor on vectors.
+a time. So a product depends neither on shares nor on vectors. x may be of half or bf16.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.reduction.long_sums import STRETCH, are_long
-from atled_cpu_numba.kernels.shared.launch import in_lines, kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.launch import ANY, in_lines, kernels_by_dtype, launch, narrow_dtypes, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shares
@@ -35,8 +36,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import GROUPS, LANES, plain_product, products_of_four
 
-    real, multiply, multiply_four = Real(dtype), plain_product(dtype), products_of_four(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    real, multiply, multiply_four = Real(real_of(dtype)), plain_product(dtype), products_of_four(dtype)
+    number, floats, size = real.kind, real.pointer, item_bytes(dtype)
 
     @kernel
     def product_rows(block, part, parts):
@@ -92,10 +93,11 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     import numpy as np
 
     from atled_cpu_numba.codegen import floats64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    real, (elements, read) = Real(real_of(dtype)), make_reading(dtype)
+    number, floats, size, result_size = real.kind, real.pointer, item_bytes(dtype), real.size
 
     @kernel
     def product_columns(block, part, parts):
@@ -113,18 +115,19 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 products[j] = 1.0
             at = w[Block.x] + size * (outer * rows * columns + first)
             for _ in range(rows // 4):
-                x0, x1 = floats(at), floats(at + size * columns)
-                x2, x3 = floats(at + size * 2 * columns), floats(at + size * 3 * columns)
+                x0, x1 = elements(at), elements(at + size * columns)
+                x2, x3 = elements(at + size * 2 * columns), elements(at + size * 3 * columns)
                 for j in range(count):
-                    lower, upper = np.float64(x0[j]) * np.float64(x1[j]), np.float64(x2[j]) * np.float64(x3[j])
+                    lower = np.float64(read(x0, j)) * np.float64(read(x1, j))
+                    upper = np.float64(read(x2, j)) * np.float64(read(x3, j))
                     products[j] = products[j] * lower * upper
                 at += size * 4 * columns
             for _ in range(rows % 4):
-                x = floats(at)
+                x = elements(at)
                 for j in range(count):
-                    products[j] *= np.float64(x[j])
+                    products[j] *= np.float64(read(x, j))
                 at += size * columns
-            y = floats(w[Block.y] + size * (outer * columns + first))
+            y = floats(w[Block.y] + result_size * (outer * columns + first))
             for j in range(count):
                 y[j] = number(products[j])
         return 0
@@ -132,13 +135,22 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return product_columns
 
 
-_ROWS = kernels_by_dtype("product_rows", _build_rows)
-_COLUMNS = kernels_by_dtype("product_columns", _build_columns)
+_ROWS = kernels_by_dtype("product_rows", _build_rows, dtypes=ANY)
+_COLUMNS = kernels_by_dtype("product_columns", _build_columns, dtypes=ANY)
+
+
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: x."""
+    x = call.inputs[0]
+    assert x is not None
+    return (0,) if x.dtype.name in narrow_dtypes() else ()
 
 
 def prepare(call: Call) -> Prepared:
-    """Prod: x -> y."""
-    groups, dtype = groups_of(call), call.outputs[0].dtype.name
+    """Prod: x -> y; x may be narrow (`narrow_arguments`)."""
+    groups, x = groups_of(call), call.inputs[0]
+    assert x is not None
+    dtype = x.dtype.name
     kept = groups.kept_outer * groups.kept_inner
     work_us = kept * groups.reduced_outer * groups.reduced_inner / _ELEMENTS_PER_US
     words = filled(Block, **groups._asdict())

@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
 _INT16, _INT32 = ir.IntType(16), ir.IntType(32)
@@ -20,6 +21,7 @@ _FLOAT = ir.FloatType()
 STORED = {"float16": ir.HalfType(), "bfloat16": _INT16}
 """Types of numbers in memory, by dtype."""
 _ROUND_DOWN = 0x7FFF  # added to the bits that are cut off: just less than half of the last one that stays
+_ONE = 0x3F800000  # the bits of 1
 _QUIET = 64  # in a NaN: its other digits may all be cut off
 
 
@@ -127,6 +129,53 @@ def make_widen_rows(dtype: str, whole: int) -> Any:
 def make_narrow_rows(dtype: str, whole: int) -> Any:
     """The same from float32 to narrow floats, rounded to nearest and even."""
     return _make_rows("narrow_rows", _FLOAT, STORED[dtype], (4, 2), whole, lambda w, v, n: rounded(w, v, dtype, n))
+
+
+def opaque_one(builder: Any) -> Any:
+    """A float32 of 1 that LLVM takes for any number.
+
+    It compares numbers that it knows to be widened float16 as they were before, for which most processors have no
+    instruction: element by element, thirty times as long. Of products it does not know that.
+    """
+    # No instruction, of which LLVM is told that it changes a register: llvmlite writes no volatile loads.
+    kind = ir.FunctionType(_INT32, [_INT32])
+    return builder.bitcast(builder.asm(kind, "", "=r,0", [ir.Constant(_INT32, _ONE)], False), _FLOAT)
+
+
+def make_reading(dtype: str, *, compared: bool = False) -> tuple[Any, Any]:
+    """numba's functions elements(address) and read(elements, i) -> element i from the address on.
+
+    For loops that LLVM vectorizes.
+    dtype: any; narrow ones are read as float32.  compared: whether what is read is compared with each other.
+    """
+
+    @inlined
+    def itself(address):
+        return address
+
+    @inlined
+    def element(pointer, i):
+        return pointer[i]
+
+    if dtype not in STORED:
+        return Real(dtype).pointer, element
+    load = make_element_access(dtype)[0]
+    if dtype != "float16" or not compared:
+        return itself, load
+
+    @intrinsic
+    def one(typing_context):
+        return types.float32(), lambda context, builder, signature, values: opaque_one(builder)
+
+    @inlined
+    def with_one(address):
+        return address, one()
+
+    @inlined
+    def opaque(pointer, i):
+        return load(pointer[0], i) * pointer[1]
+
+    return with_one, opaque
 
 
 def make_element_access(dtype: str, *, alone: bool = False) -> tuple[Any, Any]:
