@@ -209,7 +209,7 @@ class CpuPlugin:
                     prefers=_below_kernels,
                     note="kernel in float32",
                     omits=OMITS.get(module, {}).get(op, ()),
-                    layout=_either_layout if op in EITHER_LAYOUT else None,
+                    layout=_layout(op),
                 )
         for op in COPIES:
             registrar.implementation(

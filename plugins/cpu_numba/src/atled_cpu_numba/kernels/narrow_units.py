@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from atled.plugin import ArrayDesc, Call, NamedTuple
+from atled_cpu_numba.kernels.pooling import planes, turned
 
 _FEWEST_COLUMNS = 64  # at a time: shorter rows take longer to call for than to cast
 
@@ -46,16 +47,14 @@ def units_of(wide: Call) -> Units | None:
     """The units of a call in float32, None where the casts are best done of whole arrays."""
     name, attributes = wide.spec.name, wide.attributes
     first = wide.inputs[0] if wide.inputs else None
-    if (
-        first is None
-        or attributes.get("channel_last")
-        or any(desc is not None and desc.strides for desc in _descs(wide))
-    ):
+    if first is None or any(desc is not None and desc.strides for desc in _descs(wide)):
+        return None
+    if name in _POOLING:
+        return _pooling(wide, first)
+    if attributes.get("channel_last"):
         return None
     if name == "Softmax":
         return _softmax(wide, first)
-    if name in ("MaxPooling", "MaxPoolingGrad", "AveragePooling", "AveragePoolingGrad"):
-        return _leading(wide, first.ndim - len(attributes["kernel"]))
     if name in _FILTERS or name == "ConvolutionWeightGrad":
         return _filters(wide)
     return None
@@ -90,6 +89,17 @@ def _leading(wide: Call, axes: int) -> Units | None:
         return _call(wide, [None if desc is None else (*ones, count, *desc.shape[axes:]) for desc in descs], {})
 
     return Units(total, total, 1, pieces, of)
+
+
+_POOLING = ("MaxPooling", "MaxPoolingGrad", "AveragePooling", "AveragePoolingGrad", "SumPooling", "SumPoolingGrad")
+
+
+def _pooling(wide: Call, first: ArrayDesc) -> Units | None:
+    """Planes, or images whose channels lie behind; small planes are turned all at once."""
+    axes = len(wide.attributes["kernel"])
+    if wide.attributes.get("channel_last"):
+        return _leading(wide, first.ndim - 1 - axes)
+    return None if turned.fits(wide, planes.axes_of(wide)) else _leading(wide, first.ndim - axes)
 
 
 def _softmax(wide: Call, x: ArrayDesc) -> Units | None:

@@ -43,6 +43,19 @@ def test_values_and_gradients_are_those_of_the_reference(name, shape, geometry):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape, geometry", [*CASES[:4], ((2, 6, 6, 19), {"kernel": (2, 2)})])
+def test_float64_is_computed_in_vectors_of_its_own(name, shape, geometry):
+    function, given = FUNCTIONS[name]
+    double = [nn.Context([f"{backend}:double"], fallback="raise") for backend in ("cpu", "reference")]
+    x = drawn(shape).astype(np.float64) / 3
+    y, gx, rows = computed_last(double[0], function, x, **geometry, **given)
+    expected, theirs, _ = computed_last(double[1], function, x, **geometry, **given)
+    assert y.dtype == np.float64 and {row.note for row in rows if row.backend == "cpu"} <= VECTORS
+    np.testing.assert_allclose(y, expected, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(gx, theirs, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_images_of_eight_channels_and_more_are_computed_as_they_are(name):
     function, given = FUNCTIONS[name]
     _, _, rows = computed_last(CPU, function, drawn((2, 6, 6, 8)), kernel=(2, 2), **given)

@@ -1,15 +1,17 @@
-"""Pooling of float32 images whose channels lie behind: in vectors of channels, as the images of `cut_lanes`."""
+"""Pooling of images whose channels lie behind: in vectors of channels, as the images of `cut_lanes`.
+
+Those of half and bf16 are asked for so as well, for `widened` has them computed in float32.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from atled.plugin import ArrayDesc, Call, Prepared
 from atled_cpu_numba.kernels.pooling import cut_lanes, last_maxima
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, Block, write_geometry
+from atled_cpu_numba.kernels.shared.launch import ANY
 from atled_cpu_numba.kernels.shared.layout import filled
 
 _LEAST_CHANNELS = 8  # fewer are but a part of a vector, and transposing them takes less
@@ -53,7 +55,9 @@ def prepare(call: Call) -> Prepared:
     is_grad = name.endswith("Grad")
     arguments = (Block.small, Block.large) if is_grad else (Block.large, Block.small)
     seen = small.size * math.prod(attributes["kernel"]) + large.size
-    return cut_lanes.prepare("WindowSumGrad" if is_grad else "WindowSum", words, arguments, seen, None)
+    return cut_lanes.prepare(
+        "WindowSumGrad" if is_grad else "WindowSum", large.dtype.name, words, arguments, seen, None
+    )
 
 
 def _arrays(call: Call) -> tuple[ArrayDesc, ArrayDesc]:
@@ -75,8 +79,8 @@ def _refusal(call: Call, spatial: Sequence[Sequence[int]], channels: int) -> boo
     most = last_maxima.AXES if name in _MAXIMA else AXES
     if name not in (*_SUMS, *_MAXIMA):
         return f"{name} takes no channels behind"
-    if large.dtype != np.float32:
-        return "takes channels behind in float32 alone"
+    if large.dtype.name not in ANY:
+        return f"takes no channels behind in {large.dtype}"
     if channels < _LEAST_CHANNELS:
         return f"takes channels behind from {_LEAST_CHANNELS} on"
     if axes > most:

@@ -1,4 +1,4 @@
-"""Pooling of float32 windows cut to the array where images lie side by side, in vectors of them.
+"""Pooling of windows cut to the array where images lie side by side, in vectors of them.
 
 So is the batch innermost. What is computed of a window, or of an element, stays in registers; where its elements are
 is in a table, made anew only where a window is cut otherwise than the one before.
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-
-import numpy as np
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
-from atled_cpu_numba.store import Kernel
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, kernels_by_dtype, launch, share_count
 
 _ELEMENTS_PER_US = 5e3  # a cautious rate of one core, for the number of shares
 _LEAST_IMAGES = 8  # or maps: below, threads would have too few of them
@@ -55,19 +52,20 @@ def _are_places() -> Callable[..., bool]:
     return are_places
 
 
-def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[..., int]:
+def _build_windows(dtype: str, way: int, back: bool, adds: bool = False) -> Callable[..., int]:
     """Window by window: what is made of it; back: the gradient of its elements; adds: which other windows see, too."""
-    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.pooling import window_lanes
     from atled_cpu_numba.kernels.pooling.cut_axes import cut, of_axes
-    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
+    floats, size = Real(dtype).pointer, SIZES[dtype]
     are_places = _are_places()
     max_of_window, sum_of_window = (
-        window_lanes.make_max_of_window(),
-        window_lanes.make_sum_of_window(squares=way == NORM),
+        window_lanes.make_max_of_window(dtype),
+        window_lanes.make_sum_of_window(dtype, squares=way == NORM),
     )
-    to_elements = window_lanes.make_to_elements(placed=way == MAX, adds=adds)
+    to_elements = window_lanes.make_to_elements(dtype, placed=way == MAX, adds=adds)
 
     @kernel
     def pool_lanes(block, part, parts):
@@ -94,9 +92,9 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
             begin0, extent0 = cut(w, 0, rest - image * windows0)
             if adds and row == image * each:
                 elements = sizes0 * sizes1 * sizes2 * sizes3 * inner
-                gx = floats32(w[Block.large] + 4 * image * elements)
+                gx = floats(w[Block.large] + size * image * elements)
                 for n in range(elements):
-                    gx[n] = np.float32(0)
+                    gx[n] = 0.0
             line = ((image * sizes0 + begin0) * sizes1 + begin1) * sizes2 + begin2
             for i in range(windows3):
                 begin3, extent3 = cut(w, 3, i)
@@ -110,9 +108,9 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
                                 for at3 in range(extent3):
                                     offsets[entry] = (((at0 * sizes1 + at1) * sizes2 + at2) * sizes3 + at3) * inner
                                     entry += 1
-                large = w[Block.large] + 4 * (line * sizes3 + begin3) * inner
+                large = w[Block.large] + size * (line * sizes3 + begin3) * inner
                 window = (row * windows3 + i) * inner
-                small, place = w[Block.small] + 4 * window, w[Block.place] + window
+                small, place = w[Block.small] + size * window, w[Block.place] + window
                 divisor = count if way == SUM and w[Block.divisor] == 0 else w[Block.divisor]
                 if back:
                     to_elements((table, table, count, small, place if way == MAX else divisor, large, inner))
@@ -125,14 +123,14 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
     return pool_lanes
 
 
-def _build_elements(way: int) -> Callable[..., int]:
+def _build_elements(dtype: str, way: int) -> Callable[..., int]:
     """Element by element: the sum of the gradients of the windows that see it, or whose place it is."""
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.pooling.cut_axes import along, cut, of_axes, seeing
     from atled_cpu_numba.kernels.pooling.window_lanes import make_element_sum
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    are_places, element_sum = _are_places(), make_element_sum(placed=way == MAX)
+    size, are_places, element_sum = SIZES[dtype], _are_places(), make_element_sum(dtype, placed=way == MAX)
 
     @kernel
     def pool_lanes_back(block, part, parts):
@@ -194,7 +192,7 @@ def _build_elements(way: int) -> Callable[..., int]:
                         else:
                             given[count] = extents[number] * extent3 if divisor == 0 else divisor
                         count += 1
-                large = all_large + 4 * (row * sizes3 + at3) * inner
+                large = all_large + size * (row * sizes3 + at3) * inner
                 element_sum((table, numbers, count, small, place, large, inner))
         return 0
 
@@ -202,28 +200,27 @@ def _build_elements(way: int) -> Callable[..., int]:
 
 
 _WINDOWS = {
-    name: Kernel(f"{name}_lanes", partial(_build_windows, way, back=name.endswith("Grad")))
-    for name, way in _WAYS.items()
+    name: kernels_by_dtype(f"{name}_lanes", _build_windows, way, name.endswith("Grad")) for name, way in _WAYS.items()
 }
 _ADDED = {
-    name: Kernel(f"{name}_lanes_added", partial(_build_windows, way, back=True, adds=True))
+    name: kernels_by_dtype(f"{name}_lanes_added", _build_windows, way, True, True)
     for name, way in _WAYS.items()
     if name.endswith("Grad")
 }
 _ELEMENTS = {
-    name: Kernel(f"{name}_lanes_gathered", partial(_build_elements, way))
+    name: kernels_by_dtype(f"{name}_lanes_gathered", _build_elements, way)
     for name, way in _WAYS.items()
     if name.endswith("Grad")
 }
 
 
 def fits(name: str, words: Sequence[int]) -> bool:
-    """Whether there is a kernel for a pooling of float32; words: the block so far."""
+    """Whether there is a kernel for a pooling; words: the block so far."""
     return name in _WAYS and words[Block.inner] > 0 and not words[Block.wide]
 
 
 def prepare(
-    name: str, words: list[int], arguments: Sequence[int], seen: int, errors: Mapping[int, str] | None
+    name: str, dtype: str, words: list[int], arguments: Sequence[int], seen: int, errors: Mapping[int, str] | None
 ) -> Prepared:
     """The launch for a block, of which the words for windows in vectors are still missing.
 
@@ -248,7 +245,7 @@ def prepare(
     rows = 1 if kernels is _ADDED else math.prod(axis[0 if kernels is _ELEMENTS else 1] for axis in axes[:-1])
     parts = fitting_shares(share_count(seen / _ELEMENTS_PER_US, max(outer * rows, 1)), share_bytes)
     return launch(
-        kernels[name],
+        kernels[name][dtype],
         words,
         (*arguments, Block.workspace),
         parts=parts,

@@ -1,7 +1,7 @@
 """Pooling of windows cut to the array, over up to four axes: maxima, sums, averages, norms and their gradients.
 
 An image lies as (outer, four axes, inner), inner being what a last channel axis has: mostly the batch. Loops over it
-are innermost; `cut_lanes` has the kernels for it in float32. Gradients are sums over the windows that
+are innermost; `cut_lanes` has the kernels for it. Gradients are sums over the windows that
 see an element, so shares never write the same one.
 """
 
@@ -290,8 +290,8 @@ def prepare(call: Call) -> Prepared:
     write_geometry(words, _spatial(large, axes, is_last), _spatial(small, axes, is_last), attributes)
     seen = small.size * math.prod(attributes["kernel"])
     errors = _ERRORS if name in ("WindowMaxGather", "WindowMaxGrad") else None  # what cannot fail writes in place
-    if is_last and large.dtype == np.float32 and cut_lanes.fits(name, words):
-        return cut_lanes.prepare(name, words, _ARGUMENTS[name], seen + large.size, errors)
+    if is_last and cut_lanes.fits(name, words):
+        return cut_lanes.prepare(name, large.dtype.name, words, _ARGUMENTS[name], seen + large.size, errors)
     by_row = {**WINDOWS, **ELEMENTS}.get(name) if not is_last else None
     kernel = (by_row or _KERNELS[name])[large.dtype.name]
     units = result.size // max(result.shape[-1], 1)  # rows, or what lies between channels

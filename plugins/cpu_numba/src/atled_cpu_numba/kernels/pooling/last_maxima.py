@@ -1,4 +1,4 @@
-"""Maxima of windows of float32 images whose channels lie behind, and their gradient, in vectors of channels.
+"""Maxima of windows of images whose channels lie behind, and their gradient, in vectors of channels.
 
 Places lie as with channels in front, (B..., C, T...): those of a row of windows are turned by way of the workspace.
 """
@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from atled.plugin import ArrayDesc, Call, Prepared
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
+from atled_cpu_numba.kernels.shared.lanes import SIZES
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
-from atled_cpu_numba.store import Kernel
 
 AXES = 2
 _ELEMENTS_PER_US = 5e3  # a cautious rate of one core, for the number of shares
 _ONE_ROW = Axis(1, 1, 1, 0, 1, 1)  # the height of a call with one axis
 
 
-def _build(*, back: bool) -> Callable[..., int]:
+def _build(dtype: str, back: bool) -> Callable[..., int]:
     """Row by row of windows, and window by window: its maxima, or what it gives its elements."""
-    from atled_cpu_numba.codegen import bytes8, floats32, words
+    from atled_cpu_numba.codegen import bytes8, words
     from atled_cpu_numba.kernels.pooling.window_lanes import make_max_of_window, make_to_elements
-    from atled_cpu_numba.kernels.shared.options import inlined, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
-    max_of_window = make_max_of_window(numbered=True)
-    to_elements = make_to_elements(placed=True, adds=True, numbered=True)
+    floats, element = Real(dtype).pointer, SIZES[dtype]
+    max_of_window = make_max_of_window(dtype, numbered=True)
+    to_elements = make_to_elements(dtype, placed=True, adds=True, numbered=True)
 
     @inlined
     def cut(window, stride, pad, taps, size):
@@ -59,11 +59,11 @@ def _build(*, back: bool) -> Callable[..., int]:
         for line in range(first, after):
             image = line // rows
             top, bottom, above = cut(line - image * rows, stride_h, pad_h, kernel_h, height)
-            at_large = all_large + 4 * (image * height + top) * width * channels
+            at_large = all_large + element * (image * height + top) * width * channels
             at_places = all_places + (image * channels * rows + line - image * rows) * columns
             if back:
                 if line == image * rows:
-                    gx = floats32(at_large)
+                    gx = floats(at_large)
                     for n in range(height * width * channels):
                         gx[n] = 0.0
                 for c in range(channels):
@@ -80,7 +80,8 @@ def _build(*, back: bool) -> Callable[..., int]:
                             table[count] = (r * width + s) * channels
                             numbers[count] = (above + r) * kernel_w + before + s
                             count += 1
-                large, small = at_large + 4 * left * channels, all_small + 4 * (line * columns + j) * channels
+                large = at_large + element * left * channels
+                small = all_small + element * (line * columns + j) * channels
                 place_at = turned_at + j * channels
                 if back:
                     to_elements((table_at, numbers_at, count, small, place_at, large, channels))
@@ -96,8 +97,8 @@ def _build(*, back: bool) -> Callable[..., int]:
     return pool_last
 
 
-_FORWARD = Kernel("max_pooling_last", partial(_build, back=False))
-_BACKWARD = Kernel("max_pooling_last_grad", partial(_build, back=True))
+_FORWARD = kernels_by_dtype("max_pooling_last", _build, False)
+_BACKWARD = kernels_by_dtype("max_pooling_last_grad", _build, True)
 
 
 def prepare(call: Call, large: ArrayDesc, small: ArrayDesc, sizes: Sequence[int], windows: Sequence[int]) -> Prepared:
@@ -121,7 +122,7 @@ def prepare(call: Call, large: ArrayDesc, small: ArrayDesc, sizes: Sequence[int]
     if is_grad:
         arguments = (Block.small, Block.place, Block.large)
     return launch(
-        _BACKWARD if is_grad else _FORWARD,
+        (_BACKWARD if is_grad else _FORWARD)[large.dtype.name],
         words,
         (*arguments, Block.workspace),
         parts=parts,

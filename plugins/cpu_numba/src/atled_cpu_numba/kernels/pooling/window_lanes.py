@@ -11,15 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
 
-_WIDTH = host_lanes().vector
 _AT_ONCE = 4  # vectors: so many hide the latency of what is computed on one
-_FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_VECTOR, _LANES = ir.VectorType(_FLOAT, _WIDTH), ir.VectorType(_INT32, _WIDTH)
-_PLACES = ir.VectorType(ir.IntType(8), _WIDTH)
-_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+_INT8, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def _pieces(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> None:
@@ -29,13 +24,13 @@ def _pieces(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> N
     the lanes; else that is None, since masks cost more.
     """
     builder = w.builder
-    with builder.if_else(builder.icmp_signed(">=", inner, w.number(_WIDTH))) as (many, few):
+    with builder.if_else(builder.icmp_signed(">=", inner, w.number(w.width))) as (many, few):
         with many:
             begun = _several(w, inner, write)
-            left = builder.add(builder.sub(inner, begun), w.number(_WIDTH - 1))
-            last = builder.sub(inner, w.number(_WIDTH))
-            with w.counted(builder.sdiv(left, w.number(_WIDTH)), []) as (i, _, _following):
-                at = builder.add(begun, builder.mul(i, w.number(_WIDTH)))
+            left = builder.add(builder.sub(inner, begun), w.number(w.width - 1))
+            last = builder.sub(inner, w.number(w.width))
+            with w.counted(builder.sdiv(left, w.number(w.width)), []) as (i, _, _following):
+                at = builder.add(begun, builder.mul(i, w.number(w.width)))
                 write([builder.select(builder.icmp_signed("<", at, last), at, last)], None)
         with few:
             write([w.number(0)], w.first_lanes(inner))
@@ -45,10 +40,10 @@ def _pieces_apart(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]
     """The same without overlaps, so that what is written may be read; the last vector has a mask where it is none."""
     builder = w.builder
     begun = _several(w, inner, write)
-    whole = builder.sdiv(builder.sub(inner, begun), w.number(_WIDTH))
+    whole = builder.sdiv(builder.sub(inner, begun), w.number(w.width))
     with w.counted(whole, []) as (i, _, _following):
-        write([builder.add(begun, builder.mul(i, w.number(_WIDTH)))], None)
-    at = builder.add(begun, builder.mul(whole, w.number(_WIDTH)))
+        write([builder.add(begun, builder.mul(i, w.number(w.width)))], None)
+    at = builder.add(begun, builder.mul(whole, w.number(w.width)))
     left = builder.sub(inner, at)
     with builder.if_then(builder.icmp_signed(">", left, w.number(0))):
         write([at], w.first_lanes(left))
@@ -57,11 +52,11 @@ def _pieces_apart(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]
 def _several(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> Any:
     """The elements of which there are several vectors at once: so many of `inner`."""
     builder = w.builder
-    step = _WIDTH * _AT_ONCE
+    step = w.width * _AT_ONCE
     rounds = builder.sdiv(inner, w.number(step))
     with w.counted(rounds, []) as (i, _, _following):
         start = builder.mul(i, w.number(step))
-        write([builder.add(start, w.number(_WIDTH * j)) for j in range(_AT_ONCE)], None)
+        write([builder.add(start, w.number(w.width * j)) for j in range(_AT_ONCE)], None)
     return builder.mul(rounds, w.number(step))
 
 
@@ -87,33 +82,35 @@ def _table(w: Writer, address: Any) -> Any:
 
 def _lanes_of(w: Writer, number: Any) -> Any:
     """An int64 as a vector of int32."""
-    return w.splat(w.builder.trunc(number, _INT32), _LANES)
+    return w.splat(w.builder.trunc(number, _INT32), ir.VectorType(_INT32, w.width))
 
 
 def _load_places(w: Writer, place: Any, at: Any, mask: Any) -> Any:
     """Places as int32."""
-    address = w.builder.inttoptr(w.builder.add(place, at), _PLACES.as_pointer())
+    kinds, lanes = ir.VectorType(_INT8, w.width), ir.VectorType(_INT32, w.width)
+    address = w.builder.inttoptr(w.builder.add(place, at), kinds.as_pointer())
     if mask is None:
-        return w.builder.zext(w.builder.load(address, align=1, typ=_PLACES), _LANES)
-    none = ir.Constant(_PLACES, [0] * _WIDTH)
-    kind = [address.type, _INT32, mask.type, _PLACES]
-    function = w.declare(f"llvm.masked.load.v{_WIDTH}i8.p0", _PLACES, kind)
-    return w.builder.zext(w.builder.call(function, [address, ir.Constant(_INT32, 1), mask, none]), _LANES)
+        return w.builder.zext(w.builder.load(address, align=1, typ=kinds), lanes)
+    none = ir.Constant(kinds, [0] * w.width)
+    kind = [address.type, _INT32, mask.type, kinds]
+    function = w.declare(f"llvm.masked.load.v{w.width}i8.p0", kinds, kind)
+    return w.builder.zext(w.builder.call(function, [address, ir.Constant(_INT32, 1), mask, none]), lanes)
 
 
 def _store_places(w: Writer, values: Any, place: Any, at: Any, mask: Any) -> None:
     """Store int32 places as bytes."""
-    address = w.builder.inttoptr(w.builder.add(place, at), _PLACES.as_pointer())
-    narrow = w.builder.trunc(values, _PLACES)
+    kinds = ir.VectorType(_INT8, w.width)
+    address = w.builder.inttoptr(w.builder.add(place, at), kinds.as_pointer())
+    narrow = w.builder.trunc(values, kinds)
     if mask is None:
         w.builder.store(narrow, address, align=1)
         return
-    kind = [_PLACES, address.type, _INT32, mask.type]
-    function = w.declare(f"llvm.masked.store.v{_WIDTH}i8.p0", ir.VoidType(), kind)
+    kind = [kinds, address.type, _INT32, mask.type]
+    function = w.declare(f"llvm.masked.store.v{w.width}i8.p0", ir.VoidType(), kind)
     w.builder.call(function, [narrow, address, ir.Constant(_INT32, 1), mask])
 
 
-def make_max_of_window(*, numbered: bool = False) -> Any:
+def make_max_of_window(dtype: str, *, numbered: bool = False) -> Any:
     """An intrinsic max((table, numbers, count, x, y, place, inner)): y the maxima of `count` >= 1 elements.
 
     place: address of uint8, which of them they are. The first of equal ones, the first NaN if there is one.
@@ -149,10 +146,10 @@ def make_max_of_window(*, numbered: bool = False) -> Any:
 
         _pieces(w, inner, write)
 
-    return vector_intrinsic("max_of_window", 7, generate, "Maxima of windows; see make_max_of_window.")
+    return vector_intrinsic("max_of_window", 7, generate, "Maxima of windows; see make_max_of_window.", dtype)
 
 
-def make_sum_of_window(*, squares: bool) -> Any:
+def make_sum_of_window(dtype: str, *, squares: bool) -> Any:
     """An intrinsic sum((table, count, x, y, divisor, inner)): y the sums of `count` elements, divided.
 
     squares: of the squares, and y the root of that, which is not divided.
@@ -161,25 +158,25 @@ def make_sum_of_window(*, squares: bool) -> Any:
     def generate(w, table, count, x, y, divisor, inner):
         builder = w.builder
         table, x, y = _table(w, table), w.pointer(x), w.pointer(y)
-        divisors = w.splat(builder.sitofp(divisor, _FLOAT))
+        divisors = w.splat(builder.sitofp(divisor, w.float))
 
         def write(places, mask):
-            with w.counted(count, [_ZEROS] * len(places)) as (i, sums, following):
+            with w.counted(count, [w.zeros] * len(places)) as (i, sums, following):
                 begin = w.at(x, _entry(w, table, i))
                 values = [_load(w, w.at(begin, at), mask) for at in places]
                 for value, total in zip(values, sums, strict=True):
                     following.append(w.multiply_add(value, value, total) if squares else builder.fadd(total, value))
-            root = w.declare(f"llvm.sqrt.v{_WIDTH}f32", _VECTOR, [_VECTOR]) if squares else None
+            root = w.declare(f"llvm.sqrt.{w.code}", w.vector, [w.vector]) if squares else None
             for at, total in zip(places, following, strict=True):
                 made = builder.fdiv(total, divisors) if root is None else builder.call(root, [total])
                 _store(w, made, w.at(y, at), mask)
 
         _pieces(w, inner, write)
 
-    return vector_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.")
+    return vector_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.", dtype)
 
 
-def make_to_elements(*, placed: bool, adds: bool, numbered: bool = False) -> Any:
+def make_to_elements(dtype: str, *, placed: bool, adds: bool, numbered: bool = False) -> Any:
     """An intrinsic give((table, numbers, count, gy, number, gx, inner)) of gx of the elements of a window.
 
     number: with `placed` the address of the places, and gy counts for the element that is there, 0 for the others; else
@@ -202,22 +199,22 @@ def make_to_elements(*, placed: bool, adds: bool, numbered: bool = False) -> Any
                 begin = w.at(gx, _entry(w, table, i))
                 own = _lanes_of(w, _entry(w, numbers, i) if numbered else i)
                 for at, value, one in zip(places, values, found, strict=True):
-                    given = builder.select(builder.icmp_signed("==", one, own), value, _ZEROS) if placed else value
+                    given = builder.select(builder.icmp_signed("==", one, own), value, w.zeros) if placed else value
                     if adds:
                         given = builder.fadd(_load(w, w.at(begin, at), mask), given)
                     _store(w, given, w.at(begin, at), mask)
 
         (_pieces_apart if adds else _pieces)(w, inner, write)
 
-    return vector_intrinsic("to_elements", 7, generate, "What a window gives its elements; see make_to_elements.")
+    return vector_intrinsic("to_elements", 7, generate, "What windows give elements; see make_to_elements.", dtype)
 
 
 def _reciprocal(w: Writer, divisor: Any) -> Any:
     """One division, not one per element; for a power of two it is exact."""
-    return w.builder.fdiv(ir.Constant(_FLOAT, 1.0), w.builder.sitofp(divisor, _FLOAT))
+    return w.builder.fdiv(ir.Constant(w.float, 1.0), w.builder.sitofp(divisor, w.float))
 
 
-def make_element_sum(*, placed: bool) -> Any:
+def make_element_sum(dtype: str, *, placed: bool) -> Any:
     """An intrinsic sum((table, numbers, count, gy, place, gx, inner)): gx of an element, the sums over some windows.
 
     numbers: per window an int64: with `placed` the element's own place, elsewhere gy counts as 0; else the divisor.
@@ -228,7 +225,7 @@ def make_element_sum(*, placed: bool) -> Any:
         table, numbers, gy, gx = _table(w, table), _table(w, numbers), w.pointer(gy), w.pointer(gx)
 
         def write(places, mask):
-            with w.counted(count, [_ZEROS] * len(places)) as (i, sums, following):
+            with w.counted(count, [w.zeros] * len(places)) as (i, sums, following):
                 window, number = _entry(w, table, i), _entry(w, numbers, i)
                 begin = w.at(gy, window)
                 values = [_load(w, w.at(begin, at), mask) for at in places]
@@ -236,7 +233,7 @@ def make_element_sum(*, placed: bool) -> Any:
                     own = _lanes_of(w, number)
                     found = [_load_places(w, builder.add(place, window), at, mask) for at in places]
                     are_own = [builder.icmp_signed("==", one, own) for one in found]
-                    values = [builder.select(is_own, v, _ZEROS) for is_own, v in zip(are_own, values, strict=True)]
+                    values = [builder.select(is_own, v, w.zeros) for is_own, v in zip(are_own, values, strict=True)]
                 else:
                     factors = w.splat(_reciprocal(w, number))
                     values = [builder.fmul(value, factors) for value in values]
@@ -246,4 +243,4 @@ def make_element_sum(*, placed: bool) -> Any:
 
         _pieces(w, inner, write)
 
-    return vector_intrinsic("element_sum", 7, generate, "Sums over windows; see make_element_sum.")
+    return vector_intrinsic("element_sum", 7, generate, "Sums over windows; see make_element_sum.", dtype)
