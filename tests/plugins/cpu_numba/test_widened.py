@@ -42,6 +42,8 @@ CALLS = {
     "softmax": (F.softmax, (5, 70)),
     "sum": (lambda x: F.sum(x, axis=1), (6, 5000)),
     "maximum": (lambda x: F.max(x, axis=0), (300, 20)),
+    "two halves": (lambda x: F.crelu(x, axis=2), (4, 5, 7, 9)),
+    "two exponential halves": (lambda x: F.celu(x, alpha=0.7), (3, 40, 11)),
     "nothing": (lambda x: F.sum(x, axis=1), (3, 0)),
 }
 

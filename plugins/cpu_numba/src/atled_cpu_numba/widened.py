@@ -15,7 +15,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Pack, Prepared, is_narrow, op_spec
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import narrow_units, softmax, spared_casts, widened_units
+from atled_cpu_numba.kernels import composed, narrow_units, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.loop_block import LoopBlock
@@ -31,6 +31,7 @@ from atled_cpu_numba.kernels.winograd import narrow_collecting
 
 # Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
+    **dict.fromkeys(("CELU", "CReLU"), composed.narrow_arguments),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),

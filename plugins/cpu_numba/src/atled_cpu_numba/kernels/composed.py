@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from atled.plugin import ArrayDesc, Call, Prepared, Program, op_spec
+from atled.plugin import ArrayDesc, Call, Prepared, Program, is_narrow, op_spec
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels.reduction import any_axes
 from atled_cpu_numba.kernels.rows_of_kernels import Rows
@@ -22,7 +22,8 @@ def _prepare_doubled(call: Call) -> Prepared:
     half = ArrayDesc((outer, inner), x.dtype, (2 * inner, 1))
     rows = Rows(call)
     source, y = rows.arguments
-    made = elementwise.prepare_program(_DOUBLED[call.spec.name], (ArrayDesc((outer, inner), x.dtype),), (half, half))
+    program, flat = _DOUBLED[call.spec.name], ArrayDesc((outer, inner), x.dtype)
+    made = elementwise.prepare_program(program, (flat,), (half, half), "float32" if is_narrow(x.dtype) else None)
     rows.add(made, source, y, y._replace(offset=inner * x.dtype.itemsize))
     return rows.finished("formula")
 
@@ -94,6 +95,11 @@ def accepts(call: Call) -> bool | str:
     x, axes = call.inputs[0], call.attributes["axes"]
     assert x is not None
     return any_axes.accepts(_sum(x, axes)) if axes else "takes a norm over some axes"
+
+
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: x and y of a formula of float32 alone."""
+    return (0, 1) if call.spec.name in _DOUBLED else ()
 
 
 def prepare(call: Call) -> Prepared:
