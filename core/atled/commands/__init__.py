@@ -71,7 +71,7 @@ def _parser(chosen: Sequence[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="VERB", title="verbs")
     for verb in chosen:
         module = _module(verb)
-        lines = (module.__doc__ or "").strip().splitlines()
+        lines = (module.__doc__ or "").strip().splitlines() or [""]  # under `python -OO` there are no docstrings
         summary = lines[0].rstrip(".")
         verb_parser = subparsers.add_parser(
             verb,

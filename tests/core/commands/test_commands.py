@@ -89,6 +89,15 @@ def test_python_m_atled_runs_the_command_line():
     assert "did you mean 'demo'?" in done.stderr
 
 
+def test_without_docstrings_as_under_python_oo_the_verbs_are_listed_and_run():
+    python = [sys.executable, "-OO", "-m", "atled"]
+    overview = subprocess.run(python, capture_output=True, text=True, check=False)
+    assert (overview.returncode, overview.stderr) == (USER_ERROR, "")
+    assert set(verbs()) <= set(overview.stdout.split())
+    one = subprocess.run([*python, "op", "relu", "--json"], capture_output=True, text=True, check=False)
+    assert (one.returncode, one.stderr) == (0, "")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
 def test_a_reader_that_leaves_causes_no_traceback():
     command = [sys.executable, "-m", "atled"]
