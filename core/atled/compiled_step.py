@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.failures import EXPECTING
@@ -172,6 +172,18 @@ class CompiledStep:
             self._gradients = [one.gradient for one in moved]
             self._known = parameters  # the objects: the number of one that is gone may be given again
         return training
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: a compiled step is neither pickled nor copied."""
+        raise TypeError(
+            four_parts(
+                f"a pickle or a copy by `copy` of {self!r}",
+                "it is a recorded graph with a plan for this machine, which are neither pickled nor copied",
+                "several threads may call one step",
+                "record the graph in each process and call nn.compile_step there, with the parameters of "
+                "nn.get_parameters(), which are pickled, or of a file of nn.save_parameters",
+            )
+        )
 
     def __repr__(self) -> str:
         return f"<step of {self.solver!r}, weight_decay={self.weight_decay}, scale_grad={self.scale_grad}>"

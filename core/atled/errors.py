@@ -53,6 +53,11 @@ class DeviceLostError(RuntimeError):
                 "go on from what was saved last, on another device or in a new process",
             )
         )
+        self._given = device, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, by which pools of processes hand errors on: Python's own calls the class with the message."""
+        return type(self), self._given, self.__dict__
 
 
 def no_such(module: str, kind: str, name: str, known: Iterable[str]) -> AttributeError:

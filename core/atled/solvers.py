@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -352,6 +353,28 @@ class Solver:
 
         ops = [*(change.op for change in changes), self._op]
         run_updates(ops, tuple(map(id, active)), arrays, floats, context_in_force(), self._plans)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and `copy`: a solver without parameters is one with hyper-parameters of its own.
+
+        TypeError: it has parameters; a copy would move others.
+        """
+        if self._parameters:
+            raise TypeError(
+                four_parts(
+                    f"a pickle or a copy by `copy` of {self!r}",
+                    "it moves parameters and keeps states of them, of which a copy would have others",
+                    "solvers without parameters are pickled and copied",
+                    "make another solver, and give it its parameters by set_parameters; save_states and load_states, "
+                    "or get_states and set_states, take the states over",
+                )
+            )
+        own = {name: value for name, value in vars(self).items() if name not in ("_parameters", "_plans")}
+        return copy.deepcopy(own)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        Solver.__init__(self)
+        vars(self).update(state)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.info} on {len(self._parameters)} parameters>"

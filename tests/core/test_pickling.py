@@ -15,6 +15,8 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
+import atled.solvers as S
+from atled.errors import DeviceLostError
 
 WAYS = [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]
 each_way = pytest.mark.parametrize("copied", WAYS, ids=["copy", "deepcopy", "pickle"])
@@ -75,6 +77,45 @@ def test_an_inference_is_refused_in_words(copied: Way) -> None:
     x = nn.Variable((2,))
     with pytest.raises(TypeError, match=r"`copy` of <inference(?s:.*)in each process(?s:.*)save_parameters"):
         copied(nn.inference(F.tanh(x), x))
+
+
+@each_way
+@pytest.mark.parametrize("solver", [S.Sgd(0.25), S.Adam(0.25)], ids=["Sgd", "Adam"])
+def test_a_solver_without_parameters_is_copied_with_hyper_parameters_of_its_own(copied: Way, solver: S.Solver) -> None:
+    other = copied(solver)
+    assert type(other) is type(solver) and other.info == solver.info
+    other.set_learning_rate(0.5)
+    assert solver.learning_rate() == 0.25
+    variable = nn.Variable.from_numpy_array(np.ones(2), need_grad=True)
+    other.set_parameters({"w": variable})
+    variable.g = 1
+    other.update()
+    np.testing.assert_allclose(variable.d, 0.5, rtol=1e-6)
+    assert not solver.get_parameters()
+
+
+@each_way
+def test_a_solver_with_parameters_is_refused_in_words(copied: Way) -> None:
+    solver = S.Adam()
+    solver.set_parameters({"w": nn.Variable((2,), need_grad=True)})
+    with pytest.raises(TypeError, match=r"`copy` of <Adam(?s:.*)a copy would have others(?s:.*)load_states"):
+        copied(solver)
+
+
+@each_way
+def test_a_compiled_step_is_refused_in_words(copied: Way) -> None:
+    solver, w = S.Sgd(), nn.Variable((2,), need_grad=True)
+    solver.set_parameters({"w": w})
+    with pytest.raises(TypeError, match=r"`copy` of <step of <Sgd(?s:.*)in each process(?s:.*)save_parameters"):
+        copied(nn.compile_step(F.sum(w), solver))
+
+
+@each_way
+def test_the_loss_of_a_device_is_told_by_another_process(copied: Way) -> None:
+    error = DeviceLostError("SimArray:0", "it fell off the bus")
+    error.add_note("in the third epoch")
+    other = copied(error)
+    assert type(other) is DeviceLostError and str(other) == str(error) and other.__notes__ == error.__notes__
 
 
 def doubled(variable: nn.Variable) -> nn.Variable:

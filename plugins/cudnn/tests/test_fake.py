@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from atled_cudnn.constants import Kind, Name, Type
@@ -61,6 +63,11 @@ def test_nothing_is_read_before_it_is_finalized(fake):
     with pytest.raises(CudnnError) as raised:
         Descriptor(Kind.TENSOR, TENSOR, is_final=False).get(Name.TENSOR_UNIQUE_ID, Type.INT64)
     assert raised.value.status == 2004
+
+
+def test_an_error_is_pickled_with_its_status():
+    error = pickle.loads(pickle.dumps(CudnnError("refused", 3001)))
+    assert (type(error), str(error), error.status) == (CudnnError, "refused", 3001)
 
 
 def test_descriptors_are_destroyed_with_their_objects(fake):

@@ -38,6 +38,10 @@ class CudnnError(RuntimeError):
         super().__init__(text)
         self.status = status
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, by which pools of processes hand errors on: Python's own would leave the status out."""
+        return type(self), (*self.args, self.status), self.__dict__
+
     @property
     def is_refusal(self) -> bool:
         """Whether cuDNN says that it does not support what was asked for."""
