@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from functools import cache, partial
 from typing import Any
@@ -30,6 +31,9 @@ Pair = Callable[[Folds[Any]], tuple[Any, Any] | None]
 """Two values, as nodes of a graph or as arrays; None where they are not computed."""
 
 _Look = IRValue | ArrayDesc | np.ndarray  # what has a shape and a dtype
+
+# Functions of one input that keep order and NaN, so that maxima may be taken first; others do so up to rounding.
+_ORDER_KEEPING = frozenset(("LeakyReLU", "ReLU"))
 
 _SMALL_BYTES = 1 << 16  # of what is kept although it is larger than what it is computed from
 
@@ -203,8 +207,16 @@ def _pair(compute: Pair, graph: FixedGraph) -> tuple[IRValue, IRValue]:
     return found
 
 
+def _keeps_order(call: OneCall) -> bool:
+    """Whether a call makes no number smaller where it reads a larger one, and NaN of NaN alone."""
+    # A negative slope turns the order around, and one of 0 makes NaN of -inf.
+    return call.spec.name in _ORDER_KEEPING and call.attributes.get("alpha", 1.0) > 0
+
+
 class _Building:
     """The nodes of the calls; normalization by running statistics and sums with a bias go into the product before them.
+
+    Rectifiers go behind the max pooling that reads them, where there are fewer elements.
 
     graph: of what is computed from inputs.
     imported: by key how a graph of what depends on parameters alone computes what is read of it, in the order of the
@@ -342,6 +354,10 @@ class _Building:
                 shifted = self._shifted(number, product, shift)
                 if shifted is not None:
                     return [shifted]
+        if call.spec.name == "MaxPooling":
+            pooled = self._pooled(call, self._recorded.reads[number, 1] > 0)
+            if pooled is not None:
+                return [pooled]
         values = [self._value(each) for each in call.operands]
         source = call.operands[0] if call.operands else None
         if isinstance(source, tuple) and values[0] is not None:
@@ -371,6 +387,23 @@ class _Building:
             return None
         self.graph.context = call.context
         return x * found[0] + found[1]
+
+    def _pooled(self, call: OneCall, has_places: bool) -> IRValue | None:
+        """Maxima of a function that keeps order as that of the maxima; None where others read it, or there is none.
+
+        has_places: whether the places of the maxima are read: elements that are equal behind the function have others.
+        """
+        source = call.operands[0]
+        if has_places or not isinstance(source, tuple) or source in self._are_fixed or self._recorded.reads[source] > 1:
+            return None
+        maker = self._recorded.calls[source[0]]
+        if not _keeps_order(maker) or maker.context != call.context:
+            return None
+        x, before = self._present(maker.operands[0]), self._present(source)
+        if x.dtype != before.dtype:  # whole numbers, which the function makes floats
+            return None
+        maxima = added(self.graph, call, [x], self._joined.attributes_for(call, [x]))[0]
+        return added(self.graph, maker, [maxima])[0] if math.prod(maxima.shape) < math.prod(x.shape) else None
 
     def _maker(self, source: Operand) -> tuple[OneCall, IRValue] | None:
         """The product that makes a value for one reader out of an input x and of parameters, and x."""
