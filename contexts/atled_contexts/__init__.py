@@ -6,6 +6,7 @@ for when the first Context is made.
 
 from __future__ import annotations
 
+import importlib as _importlib
 from typing import TYPE_CHECKING
 
 from atled_contexts.candidate import Candidate
@@ -32,10 +33,8 @@ from atled_contexts.errors import (
     SettingError,
     VerificationError,
 )
-from atled_contexts.explain import candidates_table
 from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
 from atled_contexts.forks import await_imports, lock_across_forks
-from atled_contexts.kinds import best_backend, best_context
 from atled_contexts.lookup import (
     array_class,
     array_class_names,
@@ -85,7 +84,6 @@ from atled_contexts.selection import (
     best_candidate,
     clear_selection_cache,
     consider,
-    explain_decision,
     select,
     selection_count,
 )
@@ -102,22 +100,35 @@ from atled_contexts.settings import (
     setting,
     setting_source,
 )
-from atled_contexts.tracing import Trace, TraceEvent, TraceRow, TransferRow, trace
 from atled_contexts.type_configs import TypeConfig, check_type_configs
 from atled_contexts.verification import Verification, verify
 
 if TYPE_CHECKING:
+    from atled_contexts.explain import candidates_table, explain_decision
     from atled_contexts.hooks import hookimpl
+    from atled_contexts.kinds import best_backend, best_context
+    from atled_contexts.tracing import Trace, TraceEvent, TraceRow, TransferRow, trace
+
+# What few programs use, with the modules it is in: imported when it is first asked for.
+_LATER = {
+    "Trace": "tracing",
+    "TraceEvent": "tracing",
+    "TraceRow": "tracing",
+    "TransferRow": "tracing",
+    "best_backend": "kinds",
+    "best_context": "kinds",
+    "candidates_table": "explain",
+    "explain_decision": "explain",
+    "hookimpl": "hooks",  # needs pluggy
+    "trace": "tracing",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "hookimpl":
-        # Lazy: pluggy takes 2 ms to import, and only plugins need it.
-        from atled_contexts.hooks import hookimpl
-
-        globals()["hookimpl"] = hookimpl
-        return hookimpl
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(_importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
 
 
 __all__ = [

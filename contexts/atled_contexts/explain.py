@@ -1,12 +1,13 @@
-"""Candidates as plain text tables for people."""
+"""Candidates, and the decision between them, as plain text for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atled_contexts.candidate import Candidate
+    from atled_contexts.selection import Decision
 
 WIDTH = 80
 _HEADER = ("backend", "implementation", "state", "reason")
@@ -40,3 +41,17 @@ def wrapped(lines: list[str], width: int) -> list[str]:
     from textwrap import wrap  # see above
 
     return [part for line in lines for part in wrap(line, width, subsequent_indent="    ")]
+
+
+# `Any`: the table does not look into the call.
+def explain_decision(decision: Decision[Any], width: int = WIDTH) -> str:
+    """Who computes the call, whether that is a fallback, and everyone who was considered."""
+    note = f" ({decision.implementation.note})" if decision.implementation.note else ""
+    lines = [
+        f"{decision.call!r}",
+        f"  Context: {decision.context!r}",
+        f"  runs on: {decision.backend}:{decision.type_config} by plugin {decision.plugin!r}{note}",
+    ]
+    if decision.reason:
+        lines.append(f"  {'fallback' if decision.fallback else 'because'}: {decision.reason}")
+    return "\n".join([*wrapped(lines, width), "", candidates_table(decision.candidates, width)])

@@ -9,7 +9,6 @@ from atled_contexts import discovery
 from atled_contexts.candidate import ACCEPTED, FORBIDDEN, NEVER_LEAVES, Candidate, Inquiry
 from atled_contexts.context import Context
 from atled_contexts.errors import SelectionError, message
-from atled_contexts.explain import WIDTH, candidates_table, wrapped
 from atled_contexts.fallback import count_fallback, notify, warn_of_set_aside, warn_once
 from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
@@ -194,6 +193,8 @@ def _reason(chosen: Candidate, candidates: tuple[Candidate, ...]) -> str:
 
 
 def _nobody(op: str, context: Context, inquiry: Inquiry[C]) -> SelectionError:
+    from atled_contexts.explain import candidates_table  # lazy: for people to read
+
     candidates = inquiry.candidates
     remedies = [_permit(context, [other for other in candidates if other.state == FORBIDDEN])]
     remedies += [other.remedy for other in candidates if other.remedy]
@@ -226,17 +227,3 @@ def _permit(context: Context, forbidden: list[Candidate]) -> str:
 
 def _asked(op: str, context: Context, call: object) -> str:
     return f"{op if call is None else repr(call)} under {context!r}"
-
-
-# `Any`: the table does not look into the call.
-def explain_decision(decision: Decision[Any], width: int = WIDTH) -> str:
-    """Who computes the call, whether that is a fallback, and everyone who was considered."""
-    note = f" ({decision.implementation.note})" if decision.implementation.note else ""
-    lines = [
-        f"{decision.call!r}",
-        f"  Context: {decision.context!r}",
-        f"  runs on: {decision.backend}:{decision.type_config} by plugin {decision.plugin!r}{note}",
-    ]
-    if decision.reason:
-        lines.append(f"  {'fallback' if decision.fallback else 'because'}: {decision.reason}")
-    return "\n".join([*wrapped(lines, width), "", candidates_table(decision.candidates, width)])

@@ -42,7 +42,6 @@ from atled_contexts import (
     get_extension_context,
     reset_fallback_counts,
     set_default_context,
-    trace,
     using,
     verify,
 )
@@ -52,6 +51,7 @@ if _TYPE_CHECKING:
     from atled.explanation import explain
     from atled.files.parameters import load_parameters, save_parameters
     from atled.several import backward_all, forward_all
+    from atled_contexts import trace
 
 __all__ = [
     "Context",
@@ -150,6 +150,7 @@ _LATER = {
     "save_parameters": "atled.files.parameters",
     "set_constants_limit": "atled.arrays.memory",
     "set_memory_cache_limit": "atled.arrays.memory",
+    "trace": "atled_contexts",
 }
 
 

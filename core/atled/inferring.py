@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.errors import RefusedError, four_parts, taken_apart
-from atled.explanation import Explanation, explain_calls
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
 from atled.graph.inference.by_samples import loops_in_words
@@ -26,6 +25,9 @@ from atled.limits.collection import COLLECTION_PAUSED
 from atled.named_tuple import NamedTuple
 from atled.variable import Variable
 from atled_contexts import is_observed, plugin_generation
+
+if TYPE_CHECKING:
+    from atled.explanation import Explanation
 
 __all__ = ["Inference", "inference"]
 
@@ -114,6 +116,8 @@ class Inference:
 
     def explain(self) -> Explanation:
         """Who would compute each recorded call, and why; and which ones the plan runs in a loop over samples."""
+        from atled.explanation import explain_calls  # lazy: few programs ask
+
         return explain_calls(self._recorded.functions, lambda: loops_in_words(self.plan))
 
     def __call__(self, *arrays: Any) -> Any:  # Any: an array or a list of them, as the outputs were given

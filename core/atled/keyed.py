@@ -14,7 +14,7 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.copies import Copies
 from atled.arrays.views import View
 from atled.arrays.watches import WATCHES
-from atled.calling.cached_calls import in_force, keep, table_of
+from atled.calling.call_tables import in_force, keep, table_of
 from atled.errors import four_parts
 from atled.explanation import CallExplanation, Explanation
 from atled.graph.compile.plan import Plan

@@ -12,7 +12,7 @@ import atled_sim
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.views import View
-from atled.calling import cached_calls
+from atled.calling import call_tables
 from atled.keyed import Description, Runner, attributes_of
 from atled.op_spec import DERIVED, Row, define, undefine
 from atled_contexts import context_scope
@@ -214,8 +214,8 @@ def test_the_context_in_force_counts_unless_one_is_given():
 
 @pytest.mark.parametrize(("limit", "steps_limit"), [(16, 1000), (1000, 16)])
 def test_caches_are_bounded(monkeypatch, limit, steps_limit):
-    monkeypatch.setattr(cached_calls, "_LIMIT", limit)
-    monkeypatch.setattr(cached_calls, "_STEPS_LIMIT", steps_limit)
+    monkeypatch.setattr(call_tables, "_LIMIT", limit)
+    monkeypatch.setattr(call_tables, "_STEPS_LIMIT", steps_limit)
     x = array(1)
     counts = []
     for number in range(24):

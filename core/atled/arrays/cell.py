@@ -602,6 +602,9 @@ class ArrayCell:
         return not self.zeroed
 
 
+ABSENT = -9
+"""Stands for an absent optional input among the codes of a key."""
+
 _CODES: dict[tuple[Place, np.dtype], int] = {}
 
 

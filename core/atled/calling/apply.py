@@ -8,10 +8,9 @@ from typing import Any
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.calling.cached_calls import in_force, keep, remember
+from atled.calling.call_tables import in_force, keep
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
-from atled.graph.run.one_call import call_function
 from atled.limits.caches import Generations
 from atled.limits.sizes import out_of_memory, shown
 from atled.ops.elementwise import ProgramOp
@@ -115,6 +114,10 @@ def _applied(
             return _copied_into(function, inputs, attributes, outputs, at_once)
     made = function.make_outputs(None if outputs is None else [_array(item) for item in outputs])
     if is_computed:
+        # Lazy: a program that only records its calls needs neither.
+        from atled.calling.cached_calls import remember
+        from atled.graph.run.one_call import call_function
+
         call = call_function(function, function.inputs, made)
         if key is not None:
             remember(key, calls, call, function)

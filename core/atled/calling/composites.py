@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.calling.recurrence import gru, lstm, rnn
 from atled.calling.using import takes_using
 from atled.errors import RefusedError, four_parts, listing
 from atled.variable import Variable
+
+if TYPE_CHECKING:
+    from atled.calling.recurrence import gru, lstm, rnn
 
 __all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "reduce", "rnn"]
 
@@ -26,6 +28,14 @@ CATEGORIES = {
 }
 
 Array = Variable | NdArray
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from atled.calling import recurrence  # lazy: few programs have a recurrence
+
+    return getattr(recurrence, name)
 
 
 @takes_using

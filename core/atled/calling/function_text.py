@@ -17,10 +17,10 @@ from types import FunctionType
 from typing import Any
 
 from atled.arrays.array import NdArray
-from atled.arrays.cell import Use
+from atled.arrays.cell import ABSENT, Use
 from atled.arrays.operators import Calls
 from atled.calling.apply import apply, key_part, recorded_from
-from atled.calling.cached_calls import ABSENT_INPUT, has_fixed_floats, in_force, in_key, is_memorable
+from atled.calling.call_tables import has_fixed_floats, in_force, in_key, is_memorable
 from atled.calling.function_trial import proven_counts
 from atled.calling.using import under
 from atled.graph.record.value import PLAIN, RecordedValue
@@ -40,8 +40,21 @@ _COMMON = ("n_outputs=-1", "outputs=None", "using=None")
 _MANY = 250
 """Of so many calls it pays to compile all of a function, so that each takes a third of the time."""
 
+
+class _Absent:
+    """Stands for an absent input, its value, cell and storage, in what the texts read of these."""
+
+    address = 0
+    code = ABSENT
+    pending = None
+    shape = None
+
+    def __init__(self) -> None:
+        self.value = self.cell = self._cell = self.storage = self
+
+
 _NAMES: dict[str, Any] = {
-    "_absent": ABSENT_INPUT,
+    "_absent": _Absent(),
     "_apply": apply,
     "_here": here,
     "_in_force": in_force,

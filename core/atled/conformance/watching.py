@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from atled.arrays.place import ArrayClass
-from atled.calling.cached_calls import forget_calls
+from atled.calling.call_tables import forget_calls
 from atled.graph.run.binding import Binding
 from atled.graph.run.one_call import OneCall
 from atled.ops.spec import OpSpec

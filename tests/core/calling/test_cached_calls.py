@@ -14,7 +14,7 @@ import atled.functions as F
 from atled.arrays.array import NdArray
 from atled.arrays.spares import Spares, spares_of
 from atled.calling import apply as apply_module
-from atled.calling.cached_calls import forget_calls, in_force
+from atled.calling.call_tables import forget_calls, in_force
 from atled.graph.record.value import RecordedCall
 from atled.op_spec import Row, define, undefine
 from atled_contexts import reset_default_context

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import atled as nn
 import atled.functions as F
 from atled.arrays.memory import clear_memory_cache
-from atled.calling import apply, cached_calls, function_text
+from atled.calling import apply, call_tables, function_text
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -203,7 +203,7 @@ def test_what_calls_are_recorded_from_is_counted_and_forgotten(monkeypatch: pyte
     for size in (2, 3, 2):
         assert F.tanh(leaf(size)).shape == (size,)
     assert known() == 2
-    monkeypatch.setattr(cached_calls, "_LIMIT", 8)
+    monkeypatch.setattr(call_tables, "_LIMIT", 8)
     for size in range(100):
         assert F.tanh(leaf(size)).shape == (size,)
         assert 1 <= known() <= 8

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import atled as nn
 import atled.functions as F
 from atled.arrays.array import NdArray
-from atled.calling.cached_calls import forget_calls
+from atled.calling.call_tables import forget_calls
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -19,7 +19,8 @@ from atled.arrays.epoch import EPOCH
 from atled.arrays.spares import all_spares, clear_spares
 from atled.arrays.storage import HostStorage
 from atled.calling.apply import apply
-from atled.calling.cached_calls import CachedCall, forget_calls, has_fixed_floats, in_force, is_memorable
+from atled.calling.cached_calls import CachedCall
+from atled.calling.call_tables import forget_calls, has_fixed_floats, in_force, is_memorable
 from atled.calling.function_text import FUNCTIONS
 from atled.conformance.cases import samples_of
 from atled.conformance.running import typed

@@ -12,7 +12,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.arrays.cell import ArrayCell
-from atled.calling.cached_calls import forget_calls
+from atled.calling.call_tables import forget_calls
 from atled.graph import backward, rebuilt
 from atled.graph.run.by_address import CallByAddress, ProgramByAddress
 from atled.graph.run.on_device import PlanOnDevice

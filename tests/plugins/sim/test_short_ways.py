@@ -11,7 +11,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled_sim
-from atled.calling.cached_calls import forget_calls
+from atled.calling.call_tables import forget_calls
 from atled.plugin import Prepared, reload_plugins
 from atled_contexts import context_scope
 from atled_sim import faults, kernels

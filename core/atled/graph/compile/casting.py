@@ -12,10 +12,10 @@ from atled.array_desc import ArrayDesc
 from atled.call import Call
 from atled.dtypes import is_float
 from atled.graph.compile.fusion import FusedOp
+from atled.graph.compile.wanted import is_float_cast
 from atled.graph.nodes.ir import IRNode, IRValue
 from atled.named_tuple import NamedTuple
 from atled.ops.formula import Expr, Program
-from atled.ops.spec import SPECS
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -52,20 +52,14 @@ def fuse_casts(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list[IRNo
     Bits are those of the casts: a formula is computed in the widest dtype that it reads, and nothing is rounded twice.
     results: values that must exist afterwards although no node may read them.
     """
-    casts = [node for node in nodes if _is_cast(node)]
-    if not casts or not any(map(_takes_casts, nodes)):
+    casts = [node for node in nodes if is_float_cast(node)]
+    if not any(map(_takes_casts, nodes)):
         return list(nodes)
     fusing = _Casts(nodes, set(results))
     for cast in casts:
         if not fusing.widen(cast):
             fusing.narrow(cast)
     return fusing.nodes
-
-
-def _is_cast(node: IRNode) -> bool:
-    if node.spec is not SPECS["Cast"] or node.computed or node.decision is None or node.inputs[0] is None:
-        return False
-    return is_float(node.inputs[0].dtype) and is_float(node.outputs[0].dtype)
 
 
 def _takes_casts(node: IRNode) -> bool:

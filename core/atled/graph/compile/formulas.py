@@ -74,8 +74,6 @@ def attach_formulas(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list
 
     results: values that must exist afterwards although no node may read them.
     """
-    if not any(node.decision is not None and node.decision.implementation.attaches for node in nodes):
-        return list(nodes)
     attaching = _Attaching(nodes, results)
     for node in nodes:
         if _is_formula(node) and not attaching.attach_behind(node):

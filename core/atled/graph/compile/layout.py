@@ -7,13 +7,12 @@ from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.dtypes import is_float
-from atled.errors import four_parts
-from atled.graph.nodes.dispatch import BetweenTransposes, choose, place_of
+from atled.graph.compile.wanted import wanted_layout, wants_other_layout
+from atled.graph.nodes.dispatch import choose, place_of
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.named_tuple import NamedTuple
 from atled.ops.channel_axis import Channelled, back_axes, front_axes
 from atled.ops.spec import SPECS
-from atled.preparing import who
 from atled_contexts import Decision
 
 Axes = tuple[int, ...]
@@ -29,44 +28,8 @@ def lay_out(
 
     results: values that must exist although no node may read them.  apart: nodes that stay as they are.
     """
-    if not any(_wants_other(node) for node in nodes):
-        return list(nodes), list(results)
     rewriting = _Rewriting(graph, nodes, set(results), set(apart))
     return rewriting.made, [rewriting.shown.get(value, value) for value in results]
-
-
-def _wants_other(node: IRNode) -> bool:
-    """Whether a node's images are wanted in the other order, and have a channel axis."""
-    if _wanted(node) != ("channel_first" if node.attributes.get("channel_last") else "channel_last"):
-        return False
-    assert isinstance(node.spec, Channelled) and node.inputs[0] is not None
-    return node.inputs[0].ndim > len(node.attributes[node.spec.spatial])
-
-
-def _wanted(node: IRNode) -> str | None:
-    """The order that the implementation of a node asks for; "" if it takes both, None if it takes no other one."""
-    if node.spec is None or node.decision is None or node.computed or not node.spec.channelled:
-        return None
-    made = node.decision.implementation
-    if isinstance(made, BetweenTransposes):
-        return "channel_first"
-    if made.layout is None:
-        return None
-    try:
-        answer = made.layout(node.decision.call)
-    except Exception as error:
-        error.add_note(f"while {who(made)} said the layout of {node.decision.call}")
-        raise
-    if answer not in ("", "channel_first", "channel_last"):
-        raise ValueError(
-            four_parts(
-                f"the layout of {node.decision.call!r}",
-                f"{who(made)} answered {answer!r}",
-                'known: "channel_first", "channel_last", and "" for the one that it is in',
-                "have the plugin's layout(call) give one of them",
-            )
-        )
-    return answer
 
 
 class _Form(NamedTuple):
@@ -160,7 +123,7 @@ class _Rewriting:
             return False
         if any(value is not None and value.is_window for value in node.inputs):
             return False
-        if _wants_other(node):
+        if wants_other_layout(node):
             other: _Other | None = _turned(node)
         else:
             axes = self._order_around(node)
@@ -337,7 +300,7 @@ def _wishes(nodes: Sequence[IRNode]) -> dict[IRValue, Axes]:
     """The values that nodes want in another order, or that only lead to such ones; with the axes."""
     wished: dict[IRValue, Axes] = {}
     for node in reversed(nodes):
-        if _wants_other(node):
+        if wants_other_layout(node):
             other: _Other | None = _turned(node)
         else:
             axes = next((wished[value] for value in node.outputs if value in wished), None)
@@ -370,7 +333,7 @@ def _follow(node: IRNode, axes: Axes) -> _Other | None:
     spec = node.spec
     assert spec is not None
     if spec.channelled:
-        other = _turned(node) if _wanted(node) == "" else None
+        other = _turned(node) if wanted_layout(node) == "" else None
         return other if other is not None and axes in (*other.inputs, *other.outputs) else None
     if spec.inplace or (node.inputs and node.inputs[0] is not None and node.inputs[0].ndim != len(axes)):
         return None

@@ -8,18 +8,20 @@ from typing import Any
 from atled.arrays.place import HOST
 from atled.call import Call, Prepared
 from atled.graph.compile.attachment import attach
-from atled.graph.compile.casting import fuse_casts
-from atled.graph.compile.formulas import attach_formulas
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
-from atled.graph.compile.layout import lay_out
 from atled.graph.compile.memory import reuse_memory
-from atled.graph.compile.narrowing import narrow_products
-from atled.graph.compile.orders import keep_orders
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.targets import write_to_targets
-from atled.graph.compile.views import read_views
+from atled.graph.compile.wanted import (
+    has_read_parts,
+    is_float_cast,
+    only_chooses,
+    strided_images,
+    takes_formulas_in,
+    wants_other_layout,
+)
 from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.graph.nodes.order import nodes_for
@@ -54,13 +56,13 @@ def lower(
         from atled.graph.compile.last_rows import keep_last_rows  # lazy: few graphs have loops
 
         nodes = keep_last_rows(graph, nodes, values)
-    nodes, values = lay_out(graph, nodes, values, apart)
-    nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart, again)
-    nodes = read_views(graph, fuse_casts(nodes, values), values)
+    nodes, values = _laid_out(graph, nodes, values, apart)
+    nodes = fuse(graph, _narrowed(graph, nodes, values), values, apart, again)
+    nodes = _with_views(graph, _without_casts(nodes, values), values)
     nodes = write_to_targets(nodes, values)
-    keep_orders(graph, nodes, values)
+    _keep_orders(graph, nodes, values)
     _leave_out_unread(nodes, values)
-    nodes = group(attach_formulas(nodes, values))
+    nodes = group(_with_formulas(nodes, values))
     slots = _Slots(values)
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     numbers = map(slots.number_of, values)
@@ -68,6 +70,58 @@ def lower(
     steps = attach(slots.made, steps, changing=not set(apart))
     reuse_memory(slots.made, steps)
     return Plan(slots.made, steps, graph, targets)
+
+
+# Each of these looks first whether a graph asks for the pass, which is imported then: few graphs do.
+
+
+def _laid_out(
+    graph: Graph, nodes: list[IRNode], values: list[IRValue], apart: Iterable[IRNode]
+) -> tuple[list[IRNode], list[IRValue]]:
+    if not any(map(wants_other_layout, nodes)):
+        return nodes, values
+    from atled.graph.compile.layout import lay_out
+
+    return lay_out(graph, nodes, values, apart)
+
+
+def _narrowed(graph: Graph, nodes: list[IRNode], values: list[IRValue]) -> list[IRNode]:
+    if not has_read_parts(nodes):
+        return nodes
+    from atled.graph.compile.narrowing import narrow_products
+
+    return narrow_products(graph, nodes, values)
+
+
+def _without_casts(nodes: list[IRNode], values: list[IRValue]) -> list[IRNode]:
+    if not any(map(is_float_cast, nodes)):
+        return nodes
+    from atled.graph.compile.casting import fuse_casts
+
+    return fuse_casts(nodes, values)
+
+
+def _with_views(graph: Graph, nodes: list[IRNode], values: list[IRValue]) -> list[IRNode]:
+    if not any(map(only_chooses, nodes)):
+        return nodes
+    from atled.graph.compile.views import read_views
+
+    return read_views(graph, nodes, values)
+
+
+def _keep_orders(graph: Graph, nodes: list[IRNode], values: list[IRValue]) -> None:
+    if any(map(strided_images, nodes)):
+        from atled.graph.compile.orders import keep_orders
+
+        keep_orders(graph, nodes, values)
+
+
+def _with_formulas(nodes: list[IRNode], values: list[IRValue]) -> list[IRNode]:
+    if not any(map(takes_formulas_in, nodes)):
+        return nodes
+    from atled.graph.compile.formulas import attach_formulas
+
+    return attach_formulas(nodes, values)
 
 
 def _leave_out_unread(nodes: Sequence[IRNode], values: Sequence[IRValue]) -> None:

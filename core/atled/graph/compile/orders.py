@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST
 from atled.call import Call
+from atled.graph.compile.wanted import strided_images
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.strides import contiguous_strides
 from atled_contexts import Decision
@@ -23,8 +24,6 @@ def keep_orders(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue
 
     results: values that must be in C order.
     """
-    if not any(_images(node) for node in nodes):
-        return
     readers: dict[IRValue, list[IRNode]] = {}
     shown: set[IRValue] = set(results)  # what others know as it is
     for node in nodes:
@@ -35,20 +34,12 @@ def keep_orders(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue
                     shown.add(value.base)
     followed: set[IRValue] = set()
     for node in nodes:
-        operands = _images(node) or [value for value in node.inputs if value in followed]
+        operands = strided_images(node) or [value for value in node.inputs if value in followed]
         found = next((axes for value in operands if value is not None and (axes := _order(value.desc))), None)
         for value in node.outputs if found is not None else ():
             assert found is not None
             if _lay_out(graph, node, value, found, readers.get(value, ()), shown):
                 followed.add(value)
-
-
-def _images(node: IRNode) -> list[IRValue]:
-    """The strided images that a node reads."""
-    spec, image = node.spec, node.inputs[0] if node.inputs else None
-    if spec is None or image is None or node.computed or not spec.channelled or image.desc.is_contiguous:
-        return []
-    return [image]
 
 
 def _order(desc: ArrayDesc) -> Axes | None:

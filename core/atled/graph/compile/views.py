@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atled.arrays.place import HOST
+from atled.graph.compile.wanted import only_chooses
 from atled.graph.nodes.dispatch import EngineOp
 from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
 from atled.reference import prepare_reference
@@ -22,18 +23,11 @@ def read_views(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]
 
     results: values that must exist although no node may read them.
     """
-    choosing = [node for node in nodes if _chooses(node)]
-    if not choosing:
-        return list(nodes)
+    choosing = [node for node in nodes if only_chooses(node)]
     views = _Views(graph, nodes, set(results))
     for node in choosing:
         views.replace(node)
     return [made for node in nodes if (made := views.become.get(node, node)) is not None]
-
-
-def _chooses(node: IRNode) -> bool:
-    spec = node.spec
-    return spec is not None and node.decision is not None and not node.computed and spec.chooses
 
 
 class _Views:
@@ -100,7 +94,7 @@ class _Views:
             return False
         others = [value.node for value in reader.inputs if value not in (None, made) and value.node is not None]
         others += [after for value in reader.outputs for after in self._readers.get(value, ())]
-        return all(_is_formula(other) or _chooses(other) for other in others if other in self._position)
+        return all(_is_formula(other) or only_chooses(other) for other in others if other in self._position)
 
 
 def _is_formula(node: IRNode) -> bool:

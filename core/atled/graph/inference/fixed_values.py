@@ -12,7 +12,6 @@ from atled.arrays.constants import CONSTANTS
 from atled.arrays.epoch import WRITES
 from atled.graph.inference.compiling import Compiled, FixedPlan
 from atled.graph.inference.folded_on_host import FoldedOnHost
-from atled.graph.run.binding import Binding
 from atled.limits.caches import register_cache
 
 _ALL: WeakSet[FixedValues] = WeakSet()
@@ -152,6 +151,8 @@ def _computed(fixed: FixedPlan | FoldedOnHost, cells: Sequence[ArrayCell]) -> li
     """The results of a plan or of NumPy, in new arrays; cells: all that an inference has."""
     if isinstance(fixed, FoldedOnHost):
         return fixed.computed(cells)
+    from atled.graph.run.binding import Binding  # lazy: NumPy computes all of most inferences
+
     plan = fixed.plan
     made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
     Binding(plan, fixed.arrays(cells), made, [value for _, value in plan.floats]).run()

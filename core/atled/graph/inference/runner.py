@@ -14,7 +14,6 @@ from atled.arrays.storage import HostStorage
 from atled.graph.inference.compiling import Compiled
 from atled.graph.inference.fixed_values import FixedValues, Generation
 from atled.graph.inference.quiet import run_whole
-from atled.graph.run.binding import Binding
 
 Arrays = Sequence[np.ndarray]
 
@@ -76,6 +75,8 @@ class BoundRunner(Runner):
         self._last = None
 
     def _run(self, inputs: Arrays) -> list[np.ndarray]:
+        from atled.graph.run.binding import Binding  # lazy: what runs in host memory is not bound
+
         last = self._last
         if last is None or not self._values.is_current(last[0]):
             generation, count = self._values.current(), len(self._values.parameters) + len(self._compiled.keys)

@@ -11,7 +11,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
-from atled.arrays.cell import ArrayCell, Storage
+from atled.arrays.cell import ABSENT, ArrayCell, Storage
 from atled.arrays.epoch import WRITES
 from atled.arrays.failures import EXPECTING
 from atled.arrays.place import HOST
@@ -34,9 +34,6 @@ from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
 from atled_contexts import Context, Decision, count_fallback, is_observed, native_executor, plugin_generation
-
-ABSENT = -9
-"""Stands for an absent optional input among the codes of a key."""
 
 _BYTE = np.dtype(np.uint8)
 _INT64 = np.dtype(np.int64)
