@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from atled.arrays.array import NdArray
 from atled.arrays.cell import FLOAT32
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
@@ -24,12 +25,14 @@ class Entry(NamedTuple):
 
     order: its place among those of the file.  key: its name, relative to the scope.
     values: float32.  need_grad: whether it is trained.
+    array: whose values these are, if they were read into a new one, of which nobody else knows.
     """
 
     order: int
     key: str
     values: np.ndarray
     need_grad: bool
+    array: NdArray | None = None
 
 
 def host_values(param: Variable) -> np.ndarray:

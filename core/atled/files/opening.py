@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 from atled.errors import four_parts
 
@@ -18,7 +18,7 @@ _KINDS = (
 )
 
 
-def open_regular(asked: str, path: str | os.PathLike[str], remedy: str = "check the path") -> BinaryIO:
+def open_regular(asked: str, path: str | os.PathLike[str], remedy: str = "check the path") -> BufferedReader:
     """A regular file, opened for reading bytes; links are followed.
 
     asked: what is said of it where it fails.  remedy: what to do then.

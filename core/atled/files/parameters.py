@@ -16,6 +16,7 @@ from atled.arrays.together import written_together
 from atled.errors import four_parts, listing
 from atled.files.entry import Entry
 from atled.files.replacing import replacing
+from atled.graph.record.value import Value
 from atled.named_tuple import NamedTuple
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.variable import Variable
@@ -182,6 +183,8 @@ def _stored(asked: str, item: Entry) -> Variable | None:
 
 
 def _variable(item: Entry) -> Variable:
+    if item.array is not None:
+        return Variable.on_new(Value(item.array.shape, item.need_grad, data=item.array))
     variable = Variable(item.values.shape, need_grad=item.need_grad)
     variable.d = item.values
     return variable

@@ -163,6 +163,49 @@ def test_arrays_of_one_shape_are_told_apart_by_dtype_order_and_version_of_their_
         assert get_parameter(f"v{version}").d.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (1, 0, 2), (2, 3, 1, 5)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_all_shapes_come_as_they_went(path, shape, order):
+    wanted = np.random.default_rng(0).standard_normal(shape).astype(np.float32, order)
+    put(path, ("a.npy", array_image(wanted)), ("b.npy", array_image(wanted + 1)))
+    load_parameters(path)
+    for key, values in (("a", wanted), ("b", wanted + 1)):
+        assert get_parameter(key).shape == shape and get_parameter(key).d.tolist() == values.tolist()
+    get_parameter("a").d[...] = 7
+    assert get_parameter("b").d.tolist() == (wanted + 1).tolist()
+
+
+@pytest.mark.parametrize("name", ["\xfcber/W.npy", "W.npy", "\u6f22/W.npy"])
+def test_an_entry_with_fields_of_its_own_and_any_name_is_read(path, name):
+    with zipfile.ZipFile(path, "w") as archive:
+        info = zipfile.ZipInfo(name)
+        info.comment = b"need_grad=True"
+        with archive.open(info, "w", force_zip64=True) as entry:  # as numpy.savez does
+            entry.write(GOOD)
+    load_parameters(path)
+    assert get_parameter(name.removesuffix(".npy")).d.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("place", "byte", "wrong"),
+    [
+        (0, 0, "the directory and the entry differ"),  # the signature
+        (30, ord("X"), "the directory and the entry differ"),  # the name
+        (-1, 0xFF, "the bytes are not those that were written"),
+    ],
+)
+def test_an_entry_that_is_not_what_the_directory_says_is_refused(path, place, byte, wrong):
+    put(path, ("a.npy", GOOD))
+    with open(path, "rb") as file:
+        image = bytearray(file.read())
+    image[place if place >= 0 else image.find(b"PK\x01\x02") + place] = byte
+    with open(path, "wb") as file:
+        file.write(image)
+    with pytest.raises(ValueError, match=rf"key 'a'[\s\S]*{wrong}"):
+        load_parameters(path)
+    assert not get_parameters()
+
+
 @pytest.mark.parametrize("length", [0, 1, 117, 119, 65535])
 def test_a_header_that_is_not_as_long_as_it_says_is_refused(path, length):
     image = bytearray(array_image(np.float32([[1, 2]])))
