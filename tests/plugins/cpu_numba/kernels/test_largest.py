@@ -30,19 +30,32 @@ def test_samples_are_what_follows_base_axis(run, base_axis):
     compare(run, np.random.default_rng(1).standard_normal((4, 5, 6)).astype("f"), k=4, base_axis=base_axis)
 
 
-@pytest.mark.parametrize("k", [4, 16, 63, 64, 100, 300, 331])
+@pytest.mark.parametrize("length", [331, 1100])  # rows that are short, and those of which candidates are gathered
+@pytest.mark.parametrize("k", [4, 16, 63, 64, 65, 100, 300, 331])
 @pytest.mark.parametrize("magnitude", [False, True])
 @pytest.mark.parametrize("reduce", [False, True])
-def test_the_best_of_candidates_are_sorted(run, parts, k, magnitude, reduce):
+def test_the_best_of_many_are_sorted(run, parts, length, k, magnitude, reduce):
     rng = np.random.default_rng(k)
-    x = rng.integers(-90, 91, (9, 331)).astype("f")
-    x[1:5] = np.sort(rng.standard_normal((4, 331)), axis=1)  # each element replaces another one
+    x = rng.integers(-90, 91, (9, length)).astype("f")
+    x[1:5] = np.sort(rng.standard_normal((4, length)), axis=1)  # each element replaces another one
     x[2] = x[2, ::-1]
     x[3] = 0
     x[4, ::3] = np.nan
     x[5, 1:] = np.nan
-    x[6, ::2] = rng.choice([-0.0, 0.0, np.inf, -np.inf, 1e-45, -1e-45], 166)
+    x[6, ::2] = rng.choice([-0.0, 0.0, np.inf, -np.inf, 1e-45, -1e-45], (length + 1) // 2)
     compare(run, x, parts, k=k, abs=magnitude, reduce=reduce)
+
+
+@pytest.mark.parametrize("length", [4, 5, 15, 16, 17, 33, 64, 1023, 1024, 1025])
+def test_any_number_of_the_largest_of_rows_of_any_length(run, length):
+    rng = np.random.default_rng(length)
+    x = rng.standard_normal((5, length)).astype("f")
+    x[1] = np.round(x[1])
+    x[2, rng.permutation(length)[: length // 2]] = np.nan
+    x[3] = -np.inf
+    x[4] = np.finfo("f").max
+    for k in {4, length // 2, length - 1, length}:
+        compare(run, x, k=max(k, 4))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 50])

@@ -13,13 +13,12 @@ import numpy as np
 from atled_cpu_numba.kernels.largest_words import Largest
 from atled_cpu_numba.kernels.shared.launch import in_lines
 from atled_cpu_numba.kernels.shared.layout import layout
+from atled_cpu_numba.kernels.sorted_keys import NO_KEY, PLACES
 from atled_cpu_numba.store import Kernel
 
 AT_ONCE = 16  # elements that are compared with the last of the best before any of them is looked at
 _FEWEST = 64  # candidates that the best are chosen of at a time, where there are so many
-_PLACES = (1 << 32) - 1
-_NO_KEY = -(1 << 63)
-MOST_LENGTH = _PLACES - 1
+MOST_LENGTH = PLACES - 1
 
 
 @layout
@@ -34,6 +33,9 @@ class Block(Largest):
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, ints32, ints64, words
     from atled_cpu_numba.kernels.shared.options import inlined, kernel, piece
+    from atled_cpu_numba.kernels.sorted_keys import make_sort
+
+    sort = make_sort()
 
     @inlined
     def key_of(bits, place, by_magnitude):
@@ -41,53 +43,7 @@ def _build() -> Callable[..., int]:
         above = bits ^ 0x7FFFFFFF if bits < 0 and not by_magnitude else magnitude
         above = 0 if magnitude == 0 else above  # both zeros
         above = -(1 << 31) if magnitude > 0x7F800000 else above  # NaN
-        return (above << 32) | (_PLACES - place)
-
-    @inlined
-    def merge(a, a_count, b, b_count, to):
-        """Two sorted rows as one, the greatest first."""
-        i, j, end = 0, 0, a_count + b_count
-        for o in range(end):
-            if i == a_count or j == b_count:
-                break
-            first, second = a[i], b[j]
-            is_first = first > second
-            to[o] = first if is_first else second
-            i += 1 if is_first else 0
-            j += 0 if is_first else 1
-        for o in range(i + j, end):
-            if i < a_count:
-                to[o] = a[i]
-                i += 1
-            else:
-                to[o] = b[j]
-                j += 1
-
-    @piece
-    def sort(source_at, other_at, count):
-        """Sort `count` keys, the greatest first, with as much memory besides; the address where they are then.
-
-        Room for a multiple of four of them is there.
-        """
-        fours = (count + 3) // 4
-        keys = ints64(source_at)
-        for i in range(count, 4 * fours):
-            keys[i] = _NO_KEY
-        for four in range(fours):
-            at = 4 * four
-            a, b, c, d = keys[at], keys[at + 1], keys[at + 2], keys[at + 3]
-            a, b, c, d = max(a, b), min(a, b), max(c, d), min(c, d)
-            a, c, b, d = max(a, c), min(a, c), max(b, d), min(b, d)
-            keys[at], keys[at + 1], keys[at + 2], keys[at + 3] = a, max(b, c), min(b, c), d
-        width = 4
-        while width < count:
-            for at in range(0, count, 2 * width):
-                first, second = min(width, count - at), max(0, min(width, count - at - width))
-                halves = ints64(source_at + 8 * at), ints64(source_at + 8 * (at + first))
-                merge(halves[0], first, halves[1], second, ints64(other_at + 8 * at))
-            source_at, other_at = other_at, source_at
-            width *= 2
-        return source_at
+        return (above << 32) | (PLACES - place)
 
     @piece
     def keep_best(source_at, upper_at, lower_at, count, k, kept_at):
@@ -130,12 +86,12 @@ def _build() -> Callable[..., int]:
         for row in range(w[Block.rows] * part // parts, w[Block.rows] * (part + 1) // parts):
             x_at = w[Block.x] + 4 * row * length
             x, bits, index = floats32(x_at), ints32(x_at), ints64(w[Block.index] + 8 * row * k)
-            count, last_key, last = 0, _NO_KEY, np.float32(0)
+            count, last_key, last = 0, NO_KEY, np.float32(0)
             begin = 0
             while begin < length:
                 after = min(length, begin + AT_ONCE)
                 is_worth = True
-                if last_key != _NO_KEY and after - begin == AT_ONCE:
+                if last_key != NO_KEY and after - begin == AT_ONCE:
                     above = np.int32(0)
                     for i in range(AT_ONCE):
                         value = abs(x[begin + i]) if by_magnitude else x[begin + i]
@@ -154,11 +110,11 @@ def _build() -> Callable[..., int]:
                     count, last_key = k, gathered[0]
                     for i in range(1, k):
                         last_key = min(last_key, gathered[i])
-                    value = x[_PLACES - (last_key & _PLACES)]
+                    value = x[PLACES - (last_key & PLACES)]
                     last = abs(value) if by_magnitude else value
             best = ints64(sort(gathered_at, one, k))
             for i in range(k):
-                index[i] = _PLACES - (best[i] & _PLACES)
+                index[i] = PLACES - (best[i] & PLACES)
             if w[Block.alone] != 0:
                 y = floats32(w[Block.y] + 4 * row * k)
                 for i in range(k):

@@ -1,7 +1,7 @@
 """TopKData: the k largest elements of each row, of equal ones the first, NaN after all numbers.
 
 A sorted list of the best so far, with whose last one many elements are compared at a time: most are not above it.
-Of float32, longer lists are `chosen_largest`'s, which chooses among many at a time.
+Longer lists of float32 are `halved_largest`'s where rows are short, else `chosen_largest`'s, which chooses among many.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels import chosen_largest
+from atled_cpu_numba.kernels import chosen_largest, halved_largest
 from atled_cpu_numba.kernels.largest_words import Largest
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
@@ -125,6 +125,18 @@ def prepare(call: Call) -> Prepared:
     arguments = (Block.x, Block.y, Block.index)
     if dtype not in _CHOSEN or k <= _MOST_ONE_BY_ONE:
         return launch(_KERNELS[dtype], filled(Block, **given), arguments, parts=parts, note="sorted list")
+    if given["length"] <= halved_largest.MOST_LENGTH:
+        share_bytes = halved_largest.workspace_bytes(given["length"], k)
+        sorted_bytes = halved_largest.key_bytes(k)
+        parts = fitting_shares(parts, share_bytes)
+        return launch(
+            halved_largest.HALVED,
+            filled(halved_largest.Block, share_bytes=share_bytes, sorted_bytes=sorted_bytes, **given),
+            (*arguments, halved_largest.Block.workspace),
+            parts=parts,
+            workspace=share_bytes * parts,
+            note="halved ranges",
+        )
     share_bytes = chosen_largest.workspace_bytes(k)
     parts = fitting_shares(parts, share_bytes)
     words = filled(chosen_largest.Block, share_bytes=share_bytes, most=chosen_largest.candidates(k), **given)
