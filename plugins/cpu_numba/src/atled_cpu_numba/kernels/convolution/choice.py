@@ -290,9 +290,11 @@ def _in_tiles(task: Task) -> winograd.Problem | None:
 
 def _along_lines(task: Task) -> winograd_lines.Problem | None:
     """One group with taps along one axis as Winograd's, if it has as many as that takes."""
-    if task.is_pointwise or task.stride != (1, 1) or min(task.kernel) > 1 or max(task.kernel) not in winograd_lines.TAPS:
+    if task.is_pointwise or task.stride != (1, 1) or min(task.kernel) > 1:
         return None
     taps = max(task.kernel)
+    if taps not in winograd_lines.TAPS:
+        return None
     axis = task.kernel.index(taps)
     if task.pad[1 - axis] != 0:
         return None
