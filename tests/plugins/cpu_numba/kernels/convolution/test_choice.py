@@ -530,7 +530,7 @@ def test_strided_rows_of_several_vectors_are_computed_along_them(make_call, widt
 
 
 @pytest.mark.parametrize("kernel", [1, 5])
-def test_maps_of_few_images_are_divided_among_shares_in_rows(run, parts, monkeypatch, make_call, kernel):
+def test_maps_or_positions_of_few_images_are_divided_among_shares_in_rows(run, parts, monkeypatch, make_call, kernel):
     monkeypatch.setattr(rows, "share_count", lambda work_us, units: min(6, units))
     x, weight, bias = draw(0, 2, 3, 6, 32), draw(1, 41, 3, kernel, kernel), draw(2, 41)
     pad = (kernel // 2, kernel // 2)

@@ -1,4 +1,4 @@
-"""Planes of some images, copied by COPY_IMAGES: the words of a block that say how, and the piece that asks for it."""
+"""Planes of some images, copied by COPY_IMAGES: the words of a block that say how, and pieces that ask for it."""
 
 from __future__ import annotations
 
@@ -77,3 +77,42 @@ def make_copy_planes(dtype: str) -> Callable[..., None]:
         call3(w[_BLOCK.copy_images], inner, 0, 1)
 
     return copy_planes
+
+
+def make_copy_plane_rows(dtype: str) -> Callable[..., None]:
+    """copy_plane_rows(block, inner, group, image, first, end, target): rows from `first` to `end` of an image's planes.
+
+    All planes of the group; `end` may be beyond the last row. The rest as in `make_copy_planes`.
+    """
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import piece
+
+    element = SIZES[dtype]
+
+    @piece
+    def copy_plane_rows(block, inner, group, image, first, end, target):
+        w, q = words(block), words(inner)
+        height, width, stride_h = w[_BLOCK.height], w[_BLOCK.width], w[_BLOCK.stride_h]
+        channels = w[_BLOCK.channels]
+        row_pitch = w[_BLOCK.row_pitch]
+        # Each phase has one of so many rows of the source; COPY_IMAGES takes the height for that from plane to plane.
+        rows = min(height - first * stride_h, (end - first) * stride_h)
+        if rows <= 0:  # all of them are padding
+            return
+        q[CopyImages.height] = rows
+        q[CopyImages.images], q[CopyImages.channels], q[CopyImages.image_step] = 1, 1, 0
+        q[CopyImages.width], q[CopyImages.row_pitch], q[CopyImages.image_pitch] = width, row_pitch, 0
+        q[CopyImages.plane_length], q[CopyImages.channel_length] = w[_BLOCK.plane_length], w[_BLOCK.channel_length]
+        q[CopyImages.front], q[CopyImages.stride_h], q[CopyImages.stride_w] = (
+            w[_BLOCK.front],
+            stride_h,
+            w[_BLOCK.stride_w],
+        )
+        q[CopyImages.phases], q[CopyImages.phase_table] = w[_BLOCK.phases], block + 8 * w[_BLOCK.phases_at]
+        x = w[_BLOCK.x] + element * ((image * w[_BLOCK.groups] + group) * channels * height + first * stride_h) * width
+        for channel in range(channels):
+            q[CopyImages.x] = x + element * channel * height * width
+            q[CopyImages.target] = target + element * (channel * w[_BLOCK.channel_length] + first * row_pitch)
+            call3(w[_BLOCK.copy_images], inner, 0, 1)
+
+    return copy_plane_rows

@@ -7,8 +7,9 @@ is needed, the source is read in place; with a stride, its elements are sorted i
 Where all weights stay in the nearest cache, positions are taken in strips, whose elements of the source stay near for
 all maps.
 
-Shares are made of groups and images, and of pieces of the maps where those are fewer than the threads; each packs the
-weights of its groups for itself, unless it is given them.
+Shares are made of groups and images, and where those are fewer than the threads, of slabs of positions, each of which
+copies what it sees of the source, or of pieces of the maps. Each packs the weights of its groups for itself, unless it
+is given them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.copied_planes import make_copy_planes
+from atled_cpu_numba.kernels.convolution.copied_planes import make_copy_plane_rows, make_copy_planes
 from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, SourcePhase, phase_words
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem, Windows
 from atled_cpu_numba.kernels.convolution.packed_weights import weights_in_panels
@@ -46,6 +47,8 @@ _STRIP_BYTES = 64 << 10  # of the source, that all maps find in the level-2 cach
 _LEAST_STRIP_BYTES = 512  # of a plane; shorter ranges take a formula longer to begin than to compute
 _NEAR_WEIGHTS_BYTES = 32 << 10  # that are read again for each strip
 _INNER_BYTES = 8 * BLOCK_WORDS
+_LINE_BYTES = 64
+_LEAST_STEPS = 4  # of a slab: rows, or lines of one row
 
 
 @layout
@@ -54,6 +57,10 @@ class Block(Windows):
 
     at_once: int  # vectors of positions before `after` runs
     strip: int  # vectors of positions that all maps are computed of before the next ones
+    slabs: int  # of positions; 1 where there are pieces of maps
+    slab_step: int  # vectors that stay in one
+    rows_above: int  # of the planes, that the windows of a row see
+    rows_below: int
 
 
 _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap
@@ -89,7 +96,8 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.products.tiles import make_pair_tile
     from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
-    element, floats, copy_planes = SIZES[dtype], Real(dtype).pointer, make_copy_planes(dtype)
+    element, floats = SIZES[dtype], Real(dtype).pointer
+    copy_planes, copy_plane_rows = make_copy_planes(dtype), make_copy_plane_rows(dtype)
     lanes = lanes_of(dtype)
     vector, tile_rows = lanes.vector, lanes.rows
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
@@ -161,7 +169,8 @@ def _build(dtype: str) -> Callable[..., int]:
         images, groups, channels, maps = w[Block.images], w[Block.groups], w[Block.channels], w[Block.maps]
         size, plane = w[Block.height] * w[Block.width], w[Block.result_height] * w[Block.result_width]
         k, panels = channels * w[Block.taps], (maps + tile_rows - 1) // tile_rows
-        vectors = w[Block.result_height] * ((w[Block.result_width] + vector - 1) // vector)
+        per_row = (w[Block.result_width] + vector - 1) // vector
+        vectors = w[Block.result_height] * per_row
         # Workspace: block of a piece, tables, bias, packed weights, planes.
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         offsets_at = inner + _INNER_BYTES
@@ -170,8 +179,9 @@ def _build(dtype: str) -> Callable[..., int]:
         bias_at = results_at + 8 * vectors
         packed_at = bias_at + element * panels * tile_rows
         planes_at = packed_at + element * (panels * tile_rows * k + PACK_SLACK)
-        pieces = w[Block.pieces]
-        units = groups * images * pieces
+        pieces, slabs, slab_step = w[Block.pieces], w[Block.slabs], w[Block.slab_step]
+        steps = (vectors + slab_step - 1) // slab_step
+        units = groups * images * pieces * slabs
         first_unit, last_unit = units * part // parts, units * (part + 1) // parts
         if first_unit == last_unit:
             return 0
@@ -179,17 +189,20 @@ def _build(dtype: str) -> Callable[..., int]:
         q, bias, phase_table = words(inner), floats(bias_at), block + 8 * w[Block.phases_at]
         strip = w[Block.strip]
         at_once = w[Block.at_once] if w[Block.after] != 0 else strip
-        strips = (vectors + strip - 1) // strip
         for m in range(panels * tile_rows):
             bias[m] = 0.0
         if w[Block.copy_images] != 0:
             clear_margins(w, phase_table, planes_at)
         packed_group, copied = -1, -1
         for unit in range(first_unit, last_unit):
-            whole = unit // pieces  # the unit without its piece
+            slab = unit // pieces  # the unit without its piece
+            piece = unit - slab * pieces
+            whole = slab // slabs
             group = whole // images
             image = whole - group * images
-            piece = unit - whole * pieces
+            slab_begin = steps * (slab - whole * slabs) // slabs * slab_step
+            slab_end = min(vectors, steps * (slab - whole * slabs + 1) // slabs * slab_step)
+            strips = (slab_end - slab_begin + strip - 1) // strip
             first_panel, last_panel = panels * piece // pieces, panels * (piece + 1) // pieces
             if group != packed_group:
                 packed_group = group
@@ -201,17 +214,22 @@ def _build(dtype: str) -> Callable[..., int]:
                     for m in range(maps):
                         bias[m] = floats(w[Block.bias])[group * maps + m]
             x = w[Block.x] + element * (image * groups + group) * channels * size
-            if w[Block.copy_images] != 0 and whole != copied:
-                copied = whole
-                copy_planes(block, inner, group, 0, channels, image, 1, planes_at)
+            if w[Block.copy_images] != 0 and slab != copied:
+                copied = slab
+                if slabs == 1:
+                    copy_planes(block, inner, group, 0, channels, image, 1, planes_at)
+                else:
+                    first_row = max(0, slab_begin // per_row - w[Block.rows_above])
+                    last_row = (slab_end - 1) // per_row + w[Block.rows_below]
+                    copy_plane_rows(block, inner, group, image, first_row, last_row + 1, planes_at)
             if w[Block.copy_images] != 0:
                 x = planes_at
             start = (image * groups + group) * maps * plane
             windows, results = ints64(windows_at), ints64(results_at)
             panels_here = last_panel - first_panel
             for number in range(strips * panels_here):
-                strip_begin = number // panels_here * strip
-                strip_end = min(vectors, strip_begin + strip)
+                strip_begin = slab_begin + number // panels_here * strip
+                strip_end = min(slab_end, strip_begin + strip)
                 first = (first_panel + number % panels_here) * tile_rows
                 left = maps - first
                 a, s, y = (
@@ -262,19 +280,39 @@ def _strip(p: Problem, vectors: int) -> int:
     return min(wanted, vectors + vectors % 2) if is_near else vectors + vectors % 2
 
 
+def _vectors_per_row(p: Problem) -> int:
+    return -(-p.result[1] // lanes_of(p.dtype).vector)
+
+
+def _slabs(p: Problem) -> tuple[int, int]:
+    """Vectors of positions that stay in one slab, and the most slabs to make; 1 where maps are to be shared instead.
+
+    Shares of positions all read the weights, those of maps the source, much of which another core may have written:
+    what is smaller is read by all.
+    """
+    per_row = _vectors_per_row(p)
+    # The last vector of a row overlaps the one before it: no slab ends between them.
+    step = per_row if p.result[0] > 1 else max(1, _LINE_BYTES // (SIZES[p.dtype] * lanes_of(p.dtype).vector))
+    is_cut = p.taps * p.maps <= math.prod(p.source)
+    return step, max(1, p.result[0] * per_row // step // _LEAST_STEPS) if is_cut else 1
+
+
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     p, lanes = problem, lanes_of(problem.dtype)
     taps = p.taps
     maps = -(-p.maps // lanes.rows) * lanes.rows
-    vectors = p.result[0] * -(-p.result[1] // lanes.vector)
+    vectors = p.result[0] * _vectors_per_row(p)
     flops = 2.0 * p.channels * taps * maps * vectors * lanes.vector
     work_us = p.images * p.groups * (flops + 20.0 * p.channels * math.prod(p.source)) / _FLOPS_PER_US
     panels, units = maps // lanes.rows, p.groups * p.images
-    wanted = share_count(work_us, units * panels)
-    # Of the shares that maps are divided for, one for each thread: all copy the same planes.
-    pieces = min(panels, max(2, -(-wanted // (2 * units)))) if units < wanted else 1
-    parts = min(wanted, units * pieces)
+    slab_step, most_slabs = _slabs(p)
+    wanted = share_count(work_us, units * max(panels, most_slabs))
+    # One piece for each thread: those of maps all copy the same planes, slabs of positions the rows beside them.
+    count = max(2, -(-wanted // (2 * units))) if units < wanted else 1
+    slabs = min(count, most_slabs)
+    pieces = 1 if slabs > 1 else min(count, panels)
+    parts = min(wanted, units * pieces * slabs)
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
     floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * p.channel_length)
@@ -283,7 +321,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     strip = _strip(p, vectors)
     at_once = min(strip, 2 * max(1, _AFTER_BYTES // (2 * lanes.rows * lanes.vector * SIZES[p.dtype])))
     if p.result[1] % lanes.vector != 0:  # a row's last vector overlaps the one before it: both before the formula
-        per_row = -(-p.result[1] // lanes.vector)
+        per_row = _vectors_per_row(p)
         at_once = max(1, at_once // per_row) * per_row
     strip = -(-strip // at_once) * at_once
     plane_length = p.planes.plane_length(1, 0)
@@ -294,6 +332,10 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         at_once=at_once,
         strip=strip,
         pieces=pieces,
+        slabs=slabs,
+        slab_step=slab_step,
+        rows_above=max(0, -min(tap.row for tap in p.results[0].taps)),
+        rows_below=max(0, max(tap.row for tap in p.results[0].taps)),
         phases_at=size_of(Block) + TAP_WORDS * taps,
     )
     words += tap_words(p.results[0].taps, lambda tap: tap.phase * plane_length + p.planes.offset(tap))
