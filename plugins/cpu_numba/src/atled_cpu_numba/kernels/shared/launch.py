@@ -54,8 +54,9 @@ def is_undivided() -> bool:
 def share_count(work_us: float, units: int) -> int:
     """How many shares a call is worth: 1 below 24 us or on one thread; else shares of 12 us or more.
 
-    At most two per thread, so that a thread that comes late still finds one to take: more would only pack panels and
-    fill caches again (8 % of a product in sixteen shares). No result depends on how a call is divided.
+    Two per thread at most, so that a thread that comes late still finds one to take: more would only pack panels and
+    fill caches again (8 % of a product in sixteen shares). Where there is not enough work for two, one per thread at
+    most: of three shares, one of two threads would do two. No result depends on how a call is divided.
 
     work_us: estimated time on one core.  units: pieces that cannot be divided.
     """
@@ -65,7 +66,10 @@ def share_count(work_us: float, units: int) -> int:
     from atled_cpu_numba.pool import thread_count
 
     threads = thread_count()
-    return 1 if threads == 1 else max(1, int(min(2 * threads, units, work_us / SHARE_US)))
+    if threads == 1:
+        return 1
+    count = max(1, int(min(2 * threads, units, work_us / SHARE_US)))
+    return threads if threads < count < 2 * threads else count
 
 
 def most_shares(units: int) -> int:
