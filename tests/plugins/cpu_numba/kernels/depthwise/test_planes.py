@@ -5,7 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+import atled as nn
+import atled.functions as F
 from atled.plugin import op_spec
+from atled_contexts import Context
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.convolution import choice as convolution
 from atled_cpu_numba.kernels.depthwise import planes
 
@@ -67,3 +71,21 @@ def test_what_is_beside_a_plane_stays_outside(run, width):
     x[:, ::2] = np.inf
     assert run(convolution, OP, [x, weight, None], [beside], **geometry) == 0
     np.testing.assert_array_equal(beside[:, 1], y[:, 1])
+
+
+def test_small_planes_of_many_channels_are_shared_and_carry_a_formula(monkeypatch):
+    """As a formula of two shares is only carried by what has two: rows of 7 results take a vector each."""
+    monkeypatch.setattr(pool, "_chosen_count", 2)
+    rng = np.random.default_rng(4)
+    x, w = nn.Variable((1, 960, 7, 7)), nn.Variable((960, 1, 3, 3))
+    for each in (x, w):
+        each.d = rng.standard_normal(each.shape)
+    with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
+        y = F.minimum_scalar(F.relu(F.convolution(x, w, pad=(1, 1), group=960)), 6)
+        y.forward()
+    (step,) = (step for step in y.plan.steps if step.carrier is None)
+    assert step.parts == 2
+    wanted = op_spec("Convolution").reference(
+        x.d, w.d, None, channel_last=False, base_axis=1, pad=(1, 1), stride=(1, 1), dilation=(1, 1), group=960
+    )
+    np.testing.assert_allclose(y.d, np.clip(wanted, 0, 6), atol=1e-4)

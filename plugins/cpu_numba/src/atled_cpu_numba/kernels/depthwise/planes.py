@@ -164,9 +164,12 @@ def _part(p: Problem) -> int:
 
 def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
-    p = problem
+    p, part = problem, _part(problem)
     units, lanes = p.images * p.results, lanes_of(real_of(p.dtype)).vector
-    parts = share_count(units * p.result[0] * p.result[1] / _ELEMENTS_PER_US[p.stride], units)
+    # A row takes as long as whole vectors.
+    width = max(2, lanes // part) if part else lanes
+    columns = -(-p.result[1] // width) * width
+    parts = share_count(units * p.result[0] * columns / _ELEMENTS_PER_US[p.stride], units)
     share_bytes = in_lines(SIZES[real_of(p.dtype)] * (p.source[1] + 4 * lanes))
     if p.dtype == "bfloat16":
         share_bytes = max(share_bytes, paired_planes.share_bytes(p.source[0] * p.source[1], p.result[0] * p.result[1]))
@@ -181,7 +184,6 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         first_tap=8 if p.turned else 0,
         tap_step=-1 if p.turned else 1,
     )
-    part = _part(p)
     in_pairs = p.dtype == "bfloat16" and paired_planes.can(p.source[1], p.pad)
     return launch(
         paired_planes.KERNELS[p.stride] if in_pairs else _KERNELS[p.stride, part][p.dtype],
