@@ -73,8 +73,7 @@ class Block:
     at_once: int  # images whose positions that are left over are collected
     rows_at_once: int  # maps
     pieces: int  # of so many maps
-    runs: int  # of positions, into which an image is cut; 1 where some are collected
-    run_length: int
+    runs: int  # of panels, into which an image is cut; 1 where some are collected
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
     copy_images: int  # address of COPY_IMAGES, or 0 without a stride
@@ -161,7 +160,7 @@ def _build(dtype: str) -> Callable[..., int]:
         images, groups, channels, maps = w[Block.images], w[Block.groups], w[Block.channels], w[Block.maps]
         positions, columns = w[Block.positions], w[Block.columns]
         in_place, at_once, rows_at_once = w[Block.in_place], w[Block.at_once], w[Block.rows_at_once]
-        pieces, runs, run_length = w[Block.pieces], w[Block.runs], w[Block.run_length]
+        pieces, runs, panels = w[Block.pieces], w[Block.runs], (in_place + columns - 1) // columns
         all_runs = images * runs
         rest = positions - in_place
         pitch, last = at_once * rest, (in_place - 1) // columns * columns
@@ -203,8 +202,8 @@ def _build(dtype: str) -> Callable[..., int]:
             q[Rows.copy], q[Rows.a_column] = panel_at, weight_channel
             for run in range(first_run, after):
                 image = run // runs
-                begin = (run - image * runs) * run_length
-                count = min(run_length, in_place - begin)
+                begin = panels * (run - image * runs) // runs * columns
+                count = min(panels * (run - image * runs + 1) // runs * columns, in_place) - begin
                 x = w[Block.x] + element * (image * groups + group) * channels * w[Block.height] * w[Block.width]
                 y = w[Block.y] + element * ((image * groups + group) * maps + first) * positions
                 number = (run - first_run) % max(1, at_once)
@@ -258,8 +257,6 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     in_place, at_once = _collected(p, rows, min(p.images, per_share), columns)
     # Positions that are collected are those of whole images.
     runs = 1 if at_once else min(runs, -(-parts // (p.groups * p.images * pieces)))
-    run_length = round_up(-(-in_place // runs), columns)
-    runs = max(1, -(-in_place // run_length))
     parts = min(parts, p.groups * p.images * pieces * runs)
     pitch = at_once * (p.positions - in_place)
     weight_pitch = padded_row(p.channels, p.dtype)
@@ -288,7 +285,6 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         rows_at_once=rows,
         pieces=pieces,
         runs=runs,
-        run_length=run_length,
         copy_images=COPY_IMAGES[p.dtype].address() if strided else 0,
         height=p.source[0],
         width=p.source[1],
