@@ -139,10 +139,21 @@ def test_winograd_needs_no_copy_of_its_input_in_float32(dtype, kernel):
     assert widened.prepare(call, choice.prepare).workspace < single.workspace + casts < single.workspace + 4 * x.size
 
 
+def cross_entropies(x, axis=1):
+    """Of drawn labels."""
+    shape = tuple(1 if n == axis else size for n, size in enumerate(x.shape))
+    labels = np.random.default_rng(5).integers(0, x.shape[axis], shape)
+    return F.softmax_cross_entropy(x, nn.NdArray.from_numpy_array(labels), axis=axis)
+
+
 LARGE = {
     "softmax": (lambda x: F.softmax(x, axis=-1), (60, 7, 300)),
     "softmax in the middle": (lambda x: F.softmax(x, axis=1), (60, 70, 30)),
     "softmax of long columns": (lambda x: F.softmax(x, axis=1), (3, 20, 40, 50)),
+    "softmax of columns that are too long": (lambda x: F.softmax(x, axis=0), (500, 100)),
+    "cross entropies": (cross_entropies, (90, 700)),
+    "cross entropies of maps": (cross_entropies, (70, 20, 9, 11)),
+    "cross entropies of columns": (partial(cross_entropies, axis=0), (70, 900)),
     "maxima": (lambda x: F.max_pooling(x, (3, 3), stride=(2, 2)), (4, 30, 21, 40)),
     "averages": (lambda x: F.average_pooling(x, (2, 2)), (100, 30, 22)),
     "sums": (lambda x: F.sum_pooling(x, (3, 3), stride=(2, 2)), (4, 30, 21, 40)),

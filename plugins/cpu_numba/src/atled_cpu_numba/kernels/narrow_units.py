@@ -14,6 +14,7 @@ from atled.plugin import ArrayDesc, Call, NamedTuple
 from atled_cpu_numba.kernels.pooling import planes, turned
 
 _FEWEST_COLUMNS = 64  # at a time: shorter rows take longer to call for than to cast
+_MOST_ROWS = 256  # of columns at a time: more would leave the cache, or be too short
 
 
 class Piece(NamedTuple):
@@ -55,6 +56,8 @@ def units_of(wide: Call) -> Units | None:
         return None
     if name == "Softmax":
         return _softmax(wide, first)
+    if name == "SoftmaxCrossEntropy":
+        return _leading(wide, attributes["axis"] % first.ndim)
     if name in _FILTERS or name == "ConvolutionWeightGrad":
         return _filters(wide)
     return None
@@ -103,11 +106,13 @@ def _pooling(wide: Call, first: ArrayDesc) -> Units | None:
 
 
 def _softmax(wide: Call, x: ArrayDesc) -> Units | None:
-    """Rows; of long columns some side by side."""
+    """Rows; of columns some side by side, unless these are long."""
     axis = wide.attributes["axis"] % x.ndim
     n, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     if inner < _FEWEST_COLUMNS:
         return _leading(wide, axis)
+    if n > _MOST_ROWS:
+        return None
     piece = Piece(1, far=n * inner, rows=n, row=inner)
     return Units(
         math.prod(x.shape[:axis]) * inner,
