@@ -77,7 +77,7 @@ _LINE_BYTES = 64
 # longer polynomials: four take .8 to .95 of the time of two, and are as many elements as two of float32; but of those
 # with the longest ones, four need so many registers more than there are that they take 1.15 to 1.3 of it.
 _INTERLEAVED = {"**": 4}  # others: 2, or
-_INTERLEAVED_DOUBLES = dict.fromkeys(("asin", "acos", "atan"), 2)  # others: 4
+_INTERLEAVED_DOUBLES = dict.fromkeys(("asin", "acos"), 2)  # others: 4
 _COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 _STREAM = f"""\
 define internal void @stream(ptr %from, ptr %to, i64 %bytes, i1 %past) nounwind {{

@@ -55,31 +55,52 @@ def _atan(r: Real, x: str) -> str:
     return r.intrinsic("copysign", angle, x)
 
 
-def _arcsine_parts(r: Real, x: str) -> tuple[str, str, str]:
-    """(is_far, s, rest) where asin(s) = s + rest: s is |x| up to 1/2, and beyond it the root of (1 - |x|) / 2."""
+def turned(r: Real, base: str, a: str, rest: str) -> str:
+    """base + a + rest, the small parts first, and what rounding took from the base.
+
+    base: 0, or pi / 2 times a power of two, from all of which that took the same share.
+    """
+    high, low = _QUARTER_TURN[r.type]
+    return r.add(base, r.add(a, r.add(r.mul(base, r.literal(low / high)), rest)))
+
+
+def with_sign_of(r: Real, size: str, x: str) -> str:
+    """A number that is not negative, with the sign of x: in an operation less than any number takes."""
+    let, bits = r.code.let, 32 if r.type == FLOAT else 64
+    sign = let(f"and i{bits} {let(f'bitcast {r.type} {x} to i{bits}')}, {-(1 << (bits - 1))}")
+    signed = let(f"or i{bits} {let(f'bitcast {r.type} {size} to i{bits}')}, {sign}")
+    return let(f"bitcast i{bits} {signed} to {r.type}")
+
+
+def _arcsine_square(r: Real, x: str) -> tuple[str, str, str]:
+    """(|x|, is_far, s**2): s is |x| up to 1/2, and beyond it the root of (1 - |x|) / 2."""
     size, half = r.intrinsic("fabs", x), r.literal(0.5)
     is_far = r.compare("ogt", size, half)
-    square = r.select(is_far, r.sub(half, r.mul(half, size)), r.mul(size, size))
-    s = r.select(is_far, r.intrinsic("sqrt", square), size)
-    return is_far, s, r.mul(r.short_polynomial(square, _ARCSINE[r.type]), r.mul(square, s))
+    return size, is_far, r.select(is_far, r.sub(half, r.mul(half, size)), r.mul(size, size))
+
+
+def _arcsine_rest(r: Real, square: str, s: str) -> str:
+    """asin(s) - s, or a multiple of it for the same multiple of s."""
+    return r.mul(r.short_polynomial(square, _ARCSINE[r.type]), r.mul(square, s))
 
 
 def _asin(r: Real, x: str) -> str:
     # Beyond 1/2: asin(x) = pi / 2 - 2 asin(s).
-    is_far, s, rest = _arcsine_parts(r, x)
-    far = from_quarter_turn(r, r.add(s, s), r.add(rest, rest))
-    return r.intrinsic("copysign", r.select(is_far, far, r.add(s, rest)), x)
+    size, is_far, square = _arcsine_square(r, x)
+    base = r.select(is_far, r.literal(_QUARTER_TURN[r.type][0]), r.literal(0.0))
+    s = r.select(is_far, r.mul(r.intrinsic("sqrt", square), r.literal(-2.0)), size)
+    return with_sign_of(r, turned(r, base, s, _arcsine_rest(r, square, s)), x)
 
 
 def _acos(r: Real, x: str) -> str:
-    # Near 0: acos(x) = pi / 2 - asin(x). Near 1 it is 2 asin(s), and of -|x| what is left to half a turn.
-    is_far, s, rest = _arcsine_parts(r, x)
-    signed, signed_rest = r.intrinsic("copysign", s, x), r.intrinsic("copysign", rest, x)
-    near = from_quarter_turn(r, signed, signed_rest)
-    is_negative = r.compare("olt", x, r.literal(0.0))
-    left = from_quarter_turn(r, s, rest)
-    half = r.select(is_negative, left, r.add(s, rest))
-    return r.select(is_far, r.add(half, half), near)
+    # Near 0: acos(x) = pi / 2 - asin(x). Near 1 it is 2 asin(s), and near -1 what that leaves of half a turn.
+    _, is_far, square = _arcsine_square(r, x)
+    root = r.intrinsic("sqrt", square)
+    s = r.select(is_far, with_sign_of(r, r.add(root, root), x), r.neg(x))
+    quarter, zero = _QUARTER_TURN[r.type][0], r.literal(0.0)
+    half_turn = r.select(r.compare("olt", x, zero), r.literal(2.0 * quarter), zero)
+    base = r.select(is_far, half_turn, r.literal(quarter))
+    return turned(r, base, s, _arcsine_rest(r, square, s))
 
 
 # --- hyperbolic functions -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.ops.formula_llvm_circular import CIRCULAR_OF_BOTH, from_quarter_turn
+from atled.ops.formula_llvm_circular import CIRCULAR_OF_BOTH, turned, with_sign_of
 from atled.ops.formula_llvm_double import (
     LN2_HIGH,
     LN2_LOW,
@@ -27,7 +27,6 @@ _ARCTANGENT = (
     *(-0.0666310532243839, 0.0769206031516074, -0.09090897763157312, 0.11111110783673953),
     *(-0.14285714280202652, 0.19999999999953694, -0.333333333333332),
 )
-_EIGHTH_TURN, _EIGHTH_TURN_REST = math.pi / 4, 3.061616997868383e-17
 # (atanh(s) / s - 1) / s**2 in s**2 up to (5/11)**2, error 7e-18.
 _AREA_TANGENT = (
     *(0.15450177521914477, -0.041162790819078365, 0.08019938211086095, 0.04488821196816436),
@@ -39,19 +38,18 @@ _SPLIT_BITS = 0x3FE8000000000000  # of 0.75, see `formula_llvm_circular`
 
 
 def _atan(r: Real, x: str) -> str:
-    # Of |x| up to tan(pi / 8), of (|x| - 1) / (|x| + 1) in the middle, or of 1 / |x|.
+    # Of |x| up to tan(pi / 8), of (|x| - 1) / (|x| + 1) in the middle, or of -1 / |x|.
     size, one = r.intrinsic("fabs", x), r.literal(1.0)
     is_near = r.compare("olt", size, r.literal(math.tan(math.pi / 8)))
     is_steep = r.compare("ogt", size, r.literal(1 / math.tan(math.pi / 8)))
-    above = r.select(is_steep, one, r.select(is_near, size, r.sub(size, one)))
+    above = r.select(is_steep, r.literal(-1.0), r.select(is_near, size, r.sub(size, one)))
     below = r.select(is_steep, size, r.select(is_near, one, r.add(size, one)))
     ratio = r.div(above, below)
     square = r.mul(ratio, ratio)
     rest = r.mul(r.short_polynomial(square, _ARCTANGENT), r.mul(square, ratio))
-    near = r.add(ratio, rest)
-    middle = r.add(r.literal(_EIGHTH_TURN), r.add(ratio, r.add(rest, r.literal(_EIGHTH_TURN_REST))))
-    angle = r.select(is_steep, from_quarter_turn(r, ratio, rest), r.select(is_near, near, middle))
-    return r.intrinsic("copysign", angle, x)
+    base = r.select(is_near, r.literal(0.0), r.literal(math.pi / 4))
+    base = r.select(is_steep, r.literal(math.pi / 2), base)
+    return with_sign_of(r, turned(r, base, ratio, rest), x)
 
 
 def _area_of(r: Real, x: str, sinh: str, cosh: str) -> str:
