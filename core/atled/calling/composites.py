@@ -28,6 +28,7 @@ CATEGORIES = {
 }
 
 Array = Variable | NdArray
+_ARRAYS = (Variable, NdArray)  # a union would be made of them at each call
 
 
 def __getattr__(name: str) -> Any:
@@ -56,13 +57,9 @@ def clip_by_value(x: Array, min: Array | float, max: Array | float) -> Any:
         ValueError: the shapes do not broadcast.
         TypeError: an argument is neither an array nor a number.
     """
-    return _bounded("Minimum", _bounded("Maximum", x, min), max)
-
-
-def _bounded(op: str, x: Array, bound: Array | float) -> Any:
-    if isinstance(bound, Variable | NdArray):
-        return Calls.functions[f"{op}2"](x, bound)
-    return Calls.functions[f"{op}Scalar"](x, val=bound)
+    functions = Calls.functions
+    lower = functions["Maximum2"](x, min) if isinstance(min, _ARRAYS) else functions["MaximumScalar"](x, val=min)
+    return functions["Minimum2"](lower, max) if isinstance(max, _ARRAYS) else functions["MinimumScalar"](lower, val=max)
 
 
 @takes_using

@@ -341,8 +341,6 @@ class _Text:
         floats = "_call.floats" if self.has_fixed_floats else self.floats_by_name
         made = f"return _call.on_{given.table}({given.passed}, {floats})"
         lines = self._sought([*given.reads, *given.cells], found, [*given.settled, *self._are_floats()])
-        if not self.inputs:
-            return [*lines, f"    {made}"]
         return [*lines, "    if not _call.is_plain:", f"        {made}", *_indented(self._plain(given))]
 
     def _sought(self, reads: Sequence[str], found: str, conditions: Sequence[str]) -> list[str]:

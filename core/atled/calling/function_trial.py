@@ -30,8 +30,10 @@ def proven_counts(function: Any, spec: OpSpec) -> dict[str, int]:
     attributes = {item.argument: 1.0 if item.kind == "float" else 0 for item in spec.attributes if not item.hidden}
     array, cell = Spares(NdArray, 1, _FLOAT32, NEVER), Spares(ArrayCell, 1, _FLOAT32, NEVER)
     variable = Variable.on_new(Value((1,), data=array.new()))
-    world, run = _copied(function, array, cell, [array.new()] * given, attributes)
-    arrays = proven(f"{function.__name__} of arrays", functools.partial(_reuses, array, world, run))
+    arrays = NEVER  # a call without inputs gives Variables
+    if given:
+        world, run = _copied(function, array, cell, [array.new()] * given, attributes)
+        arrays = proven(f"{function.__name__} of arrays", functools.partial(_reuses, array, world, run))
     world, run = _copied(function, array, cell, [variable] * given, attributes)
     cells = proven(
         f"{function.__name__} of Variables", functools.partial(_reuses, cell, world, lambda: run().value._cell)

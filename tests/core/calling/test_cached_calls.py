@@ -38,6 +38,14 @@ def test_results_that_somebody_holds_are_never_used_again():
         assert y.data.tolist() == [1 + number, 2 + number]
 
 
+def test_results_without_inputs_are_not_used_again_while_they_are_held():
+    with nn.auto_forward():
+        held = [F.constant(number, (3,)) for number in range(1000)]
+        F.constant(-1, (3,))
+    for number, y in enumerate(held):
+        assert y.d.tolist() == [number] * 3
+
+
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("recorded", [False, True])
 def test_results_of_several_inputs_or_of_casts_are_not_used_again_while_they_are_held(backend: str, recorded: bool):
