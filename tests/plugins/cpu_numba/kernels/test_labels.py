@@ -22,7 +22,9 @@ def test_one_hot(run, parts, leading, shape, dtype):
 
 
 @both_dtypes
-@pytest.mark.parametrize("shape, axis", [((3, 4), 1), ((5, 4), 0), ((2, 3, 4), 1), ((0, 4), 1), ((40, 100), 1)])
+@pytest.mark.parametrize(
+    "shape, axis", [((3, 4), 1), ((5, 4), 0), ((2, 3, 4), 1), ((0, 4), 1), ((3, 4, 0), 1), ((40, 100), 1)]
+)
 def test_categorical_cross_entropy_and_gradient(run, parts, shape, axis, dtype):
     rng = np.random.default_rng(0)
     x = rng.uniform(0.01, 1, shape).astype(dtype)
@@ -37,6 +39,18 @@ def test_categorical_cross_entropy_and_gradient(run, parts, shape, axis, dtype):
     with np.errstate(over="ignore"):
         expected = SPECS["CategoricalCrossEntropyGrad"].reference(gy, x, target, axis=axis)
     np.testing.assert_allclose(gx, expected, rtol=1e-6)
+
+
+@both_dtypes
+def test_categorical_cross_entropy_over_the_whole_range(run, dtype):
+    exponents = np.random.default_rng(0).uniform(-126, 128, 4000)
+    near_one = 1 + np.linspace(-1, 1, 2001) ** 3
+    edges = [0, np.finfo("f").tiny, np.finfo("f").tiny / 4, np.finfo("f").max, np.inf, np.nan, 0.5**0.5, 1, 2**0.5]
+    x = np.concatenate([np.exp2(exponents), near_one, edges]).astype(dtype)[:, None]
+    y, target = np.full(x.shape, 7, dtype), np.zeros(x.shape, np.int64)
+    assert run(labels, "CategoricalCrossEntropy", [x, target], [y], axis=1) == 0
+    expected = -np.log(np.maximum(x.astype(np.float64), np.finfo("f").tiny))
+    np.testing.assert_allclose(y, expected, rtol=1.5e-7 if dtype == "float32" else 1e-15)
 
 
 @pytest.mark.parametrize("wrong", [-1, 4])

@@ -67,10 +67,12 @@ def _build_one_hot(dtype: str) -> Callable[..., int]:
 
 def _build_loss(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.logarithms import logarithm
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
+    log = logarithm if dtype == "float32" else math.log
 
     @kernel
     def categorical_cross_entropy(block, part, parts):
@@ -78,13 +80,24 @@ def _build_loss(dtype: str) -> Callable[..., int]:
         label, x, y = ints64(w[Block.labels]), floats(w[Block.x]), floats(w[Block.result])
         classes, inner = w[Block.classes], w[Block.inner]
         count, smallest = w[Block.outer] * inner, number(_SMALLEST)
-        for i in range(count * part // parts, count * (part + 1) // parts):
-            if label[i] < 0 or label[i] >= classes:
-                return _OUT_OF_RANGE
-        for i in range(count * part // parts, count * (part + 1) // parts):
-            p = x[(i // inner * classes + label[i]) * inner + i % inner]
+        first, after = count * part // parts, count * (part + 1) // parts
+        wrong = 0
+        for i in range(first, after):
+            wrong |= 1 if label[i] < 0 or label[i] >= classes else 0
+        if wrong != 0:
+            return _OUT_OF_RANGE
+        if first == after:  # also where inner, which divides, is 0
+            return 0
+        # First all that is chosen, of which many are on their way from memory at a time; then in vectors.
+        outer, column = first // inner, first % inner
+        for i in range(first, after):
+            y[i] = x[(outer * classes + label[i]) * inner + column]
+            is_last = column + 1 == inner  # one division for each element would take longer than all else
+            outer, column = outer + (1 if is_last else 0), 0 if is_last else column + 1
+        for i in range(first, after):
+            p = y[i]
             # The comparison is false for NaN, which stays.
-            y[i] = -math.log(smallest if p < smallest else p)
+            y[i] = -log(smallest if p < smallest else p)
         return 0
 
     return categorical_cross_entropy
