@@ -93,6 +93,7 @@ class DataIterator:
         # Not a thread of our own: an executor's threads end once it is garbage, and before the program ends.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="atled-data") if use_thread else None
         self._ahead: Future[_Batch] | None = None
+        self._process = os.getpid()
         self._read_ahead()
 
     def __iter__(self) -> DataIterator:
@@ -115,8 +116,8 @@ class DataIterator:
             if self._closed:
                 return
             self._closed = True
-            if self._thread is not None:
-                self._thread.shutdown(wait=True, cancel_futures=True)
+            if self._thread is not None and not self._is_forked():
+                self._thread.shutdown(wait=True, cancel_futures=True)  # waits for the sample that is being read
             self._ahead = None
             self._data_source.close()
 
@@ -150,9 +151,18 @@ class DataIterator:
 
         Raises:
             StopIteration: with `stop_exhausted`, where no full batch is left.
-            RuntimeError: after `close()`.
+            RuntimeError: after `close()`, and in a process that was forked from the one whose thread reads ahead.
             Exception: of the source, while it read a sample; the next call goes on behind that sample.
         """
+        if self._is_forked():
+            raise RuntimeError(
+                four_parts(
+                    "DataIterator.next()",
+                    f"its thread reads in process {self._process}, from which this one was forked",
+                    "a fork takes no other threads along",
+                    "make the iterator in the process that uses it, or with use_thread=False",
+                )
+            )
         with self._lock:
             if self._closed:
                 raise RuntimeError(
@@ -160,8 +170,12 @@ class DataIterator:
                         "DataIterator.next()", "the iterator is closed", "", "make another one, or close it later"
                     )
                 )
-            ahead, self._ahead = self._ahead, None
-            batch = self._read() if ahead is None else ahead.result()
+            ahead = self._ahead
+            try:
+                batch = self._read() if ahead is None else ahead.result()
+            finally:  # behind an interrupt the thread still reads: nobody else may, before it is done
+                if ahead is not None and ahead.done():
+                    self._ahead = None
             if batch.arrays is None:
                 raise StopIteration
             self._position = batch.position
@@ -171,6 +185,10 @@ class DataIterator:
             self._current_epoch += 1
             self._call(self._epoch_begin_callbacks)
         return batch.arrays
+
+    def _is_forked(self) -> bool:
+        """Whether the thread reads in another process, the one from which this one was forked."""
+        return self._thread is not None and self._process != os.getpid()
 
     def _read_ahead(self) -> None:
         if self._thread is not None:
@@ -184,6 +202,8 @@ class DataIterator:
         samples = []
         resets = 0
         for _ in range(self._batch_size):
+            if self._closed:
+                return _Batch(None, 0, source.position)  # nobody asks for it
             samples.append(self._sample())
             if source.position >= self._size and not self._stop_exhausted:
                 resets += 1
@@ -256,7 +276,7 @@ class DataIterator:
         """
         start, end = self._slice_range(num_of_slices, slice_pos, slice_start, slice_end, drop_last)
         with self._lock:
-            if self._ahead is not None:
+            if self._ahead is not None and not self._is_forked():
                 self._ahead.exception()  # wait: it may move the source to another order
         sliced: DataSource = SlicedDataSource(
             self._data_source, self._data_source.shuffle, slice_start=start, slice_end=end

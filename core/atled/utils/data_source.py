@@ -165,6 +165,12 @@ def permuted_blocks(lengths: Sequence[int], rng: np.random.RandomState) -> np.nd
     return np.concatenate(order) if order else np.arange(0)
 
 
+def _remove_cache(folder: str, process: int) -> None:
+    """Remove a temporary cache, in the process that made it: those forked from it end while it still reads there."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class DataSourceWithFileCacheError(Exception):
     """A cache could not be written."""
 
@@ -210,7 +216,7 @@ class DataSourceWithFileCache(DataSource):
             place = nnabla_config.get("DATA_ITERATOR", "data_source_file_cache_location") or None
             cache_dir = tempfile.mkdtemp(prefix="atled-cache-", dir=place)
             # Not `atexit`, which would keep the source and its data alive until the program ends.
-            self._remove = weakref.finalize(self, shutil.rmtree, cache_dir, ignore_errors=True)
+            self._remove = weakref.finalize(self, _remove_cache, cache_dir, os.getpid())
         os.makedirs(cache_dir, exist_ok=True)
         self._cache_dir = cache_dir
         lengths = self._write_cache()

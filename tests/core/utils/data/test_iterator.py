@@ -152,6 +152,79 @@ print(batches._data_source._cache_dir)
     assert not os.path.exists(done.stdout.strip())
 
 
+def test_close_waits_for_the_sample_that_is_being_read_and_no_other(monkeypatch):
+    loaded, begun, go_on = [], threading.Event(), threading.Event()
+
+    def load(i):
+        if threading.current_thread() is not threading.main_thread():  # which asks for one when the source is made
+            loaded.append(i)
+            begun.set()
+            assert go_on.wait(timeout=30)
+        return (np.array([i]),)
+
+    batches = data_iterator_simple(load, 8, 4)
+    shut_down = batches._thread.shutdown
+
+    def shutdown(**how):
+        go_on.set()
+        shut_down(**how)
+
+    monkeypatch.setattr(batches._thread, "shutdown", shutdown)
+    assert begun.wait(timeout=30)
+    batches.close()
+    assert loaded == [0]
+
+
+def test_behind_an_interrupt_the_batch_that_is_being_read_is_the_next_one(monkeypatch):
+    readers, go_on = [], threading.Event()
+
+    def load(i):
+        readers.append(threading.current_thread())
+        assert readers[-1] is threading.main_thread() or go_on.wait(timeout=30)
+        return (np.array([i]),)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with data_iterator_simple(load, 8, 4) as batches:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(batches._ahead, "result", interrupted)
+            batches.next()
+        go_on.set()
+        assert [numbers(batches.next()) for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    # The main thread asks for one sample when the source is made; later both would move it at the same time.
+    assert readers.count(threading.main_thread()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_is_told_that_the_thread_is_elsewhere_and_takes_nothing_away():
+    code = """
+import os, sys, warnings
+import numpy as np
+from atled.utils.data_iterator import data_iterator_simple
+
+warnings.simplefilter("ignore")  # newer Pythons warn of every fork while there are threads
+batches = data_iterator_simple(lambda i: (np.array([i]),), 8, 2, with_memory_cache=False, with_file_cache=True)
+batches.next()
+batches._ahead.result()
+child = os.fork()
+if not child:
+    try:
+        batches.next()
+    except RuntimeError as error:
+        assert "make the iterator in the process that uses it" in str(error)
+        with batches.slice(None, 2, 1) as half:
+            assert half.next()[0].ravel().tolist() == [4, 5]
+        batches.close()
+        sys.exit(7)
+    sys.exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print([batches.next()[0].ravel().tolist() for _ in range(4)])
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.stdout) == ("", "[[2, 3], [4, 5], [6, 7], [0, 1]]\n")
+
+
 # Errors.
 
 
