@@ -46,10 +46,21 @@ from atled_contexts import (
     verify,
 )
 
+# What type checkers are told of `_LATER`; all but the names of `ext_utils`, which stands above this file.
 if _TYPE_CHECKING:
+    from atled.arrays.memory import clear_memory_cache as clear_memory_cache
+    from atled.arrays.memory import memory_statistics as memory_statistics
+    from atled.arrays.memory import set_constants_limit as set_constants_limit
+    from atled.arrays.memory import set_memory_cache_limit as set_memory_cache_limit
+    from atled.arrays.preference import array_classes as array_classes
+    from atled.arrays.preference import prefer_cached_array as prefer_cached_array
+    from atled.arrays.preference import reset_array_preference as reset_array_preference
+    from atled.compiled_step import compile_step as compile_step
     from atled.derivatives import grad
     from atled.explanation import explain
     from atled.files.parameters import load_parameters, save_parameters
+    from atled.inferring import inference as inference
+    from atled.logger import logger as logger
     from atled.several import backward_all, forward_all
     from atled_contexts import trace
 

@@ -1,6 +1,8 @@
 """What completion offers: the public names of the public modules, nothing of what they are made with."""
 
+import ast
 import importlib
+import inspect
 import subprocess
 import sys
 from types import ModuleType
@@ -41,6 +43,13 @@ def test_the_fronts_offer_what_scripts_write():
     for module, names in wanted.items():
         assert names <= set(dir(module))
         assert not {"np", "annotations", "os", "math", "four_parts", "Any", "apply", "epoch"} & set(dir(module))
+
+
+def test_type_checkers_are_told_of_what_the_front_imports_later():
+    checked = (node for node in ast.parse(inspect.getsource(nn)).body if isinstance(node, ast.If))
+    (imports,) = (node.body for node in checked if ast.unparse(node.test) == "_TYPE_CHECKING")
+    told = {alias.asname or alias.name: line.module for line in imports for alias in line.names}
+    assert told == {name: module for name, module in nn._LATER.items() if module != "atled.ext_utils"}
 
 
 def test_modules_are_found_from_the_front_and_not_before_they_are_asked_for():
