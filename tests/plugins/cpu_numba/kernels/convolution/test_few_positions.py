@@ -67,6 +67,79 @@ def test_values(run, parts, make_call, images, channels, maps, sizes, kernel, pa
     np.testing.assert_allclose(y, expected, rtol=0, atol=64 * np.finfo(dtype).eps * np.abs(expected).max())
 
 
+# images, groups, channels and maps of each, sizes, kernel, pad, stride
+GROUPED = [
+    (1, 3, 17, 32, (7, 7), (3, 3), (1, 1), (1, 1)),
+    (2, 2, 16, 64, (9, 8), (3, 3), (1, 0), (2, 2)),
+    (3, 2, 33, 32, (5, 5), (3, 3), (1, 1), (1, 1)),  # all panels packed once for several images
+    (3, 3, 64, 128, (4, 5), (1, 1), (0, 0), (1, 1)),  # under AVX2 collected tile by tile
+    (2, 2, 66, 128, (9, 8), (1, 1), (0, 0), (2, 2)),
+    (1, 2, 64, 32, (5, 6), (1, 1), (0, 0), (1, 1)),
+    (2, 2, 14, 32, (9, 12), (5, 3), (2, 1), (1, 1)),  # tiles within rows
+]
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("images, groups, channels, maps, sizes, kernel, pad, stride", GROUPED)
+def test_values_of_groups(
+    run, parts, make_call, images, groups, channels, maps, sizes, kernel, pad, stride, with_bias, dtype
+):
+    x = draw(0, images, groups * channels, *sizes, dtype=dtype)
+    weight = draw(1, groups * maps, channels, *kernel, dtype=dtype)
+    bias = draw(2, groups * maps, dtype=dtype) if with_bias else None
+    by_group = zip(np.split(x, groups, 1), np.split(weight, groups), strict=True)
+    expected = np.concatenate([wanted(a, w, None, pad, stride) for a, w in by_group], 1)
+    expected += 0 if bias is None else bias[:, None, None]
+    y = np.full(expected.shape, np.nan, dtype)
+    geometry = {"base_axis": 1, "pad": pad, "stride": stride, "dilation": (1, 1), "group": groups}
+    problem = problem_of(make_call("Convolution", [x, weight, bias], [y], **geometry))
+    way = next(way for way in convolution.planar_ways(problem) if way.name == "few positions")
+    module = SimpleNamespace(accepts=convolution.accepts, prepare=lambda _: way.prepare())
+    assert run(module, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, expected, rtol=0, atol=64 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+@pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere groups have another way")
+@pytest.mark.parametrize(
+    ("images", "maps", "size", "stride", "kernel", "is_few"),
+    [
+        (1, 32, 7, 1, 3, True),
+        (2, 32, 14, 2, 3, True),
+        (1, 64, 7, 1, 3, True),
+        (3, 32, 7, 1, 3, False),  # images
+        (1, 128, 7, 1, 3, False),  # maps
+        (1, 32, 7, 1, 5, False),  # taps
+        (1, 32, 14, 3, 3, False),  # stride
+    ],
+)
+def test_small_groups_of_windows_are_computed_in_tiles_of_positions(
+    make_call, images, maps, size, stride, kernel, is_few
+):
+    result, pad = -(-size // stride), kernel // 2
+    x = np.zeros((images, 4 * 32, size, size), "f")
+    weight, y = np.zeros((4 * maps, 32, kernel, kernel), "f"), np.zeros((images, 4 * maps, result, result), "f")
+    geometry = {"base_axis": 1, "pad": (pad, pad), "stride": (stride, stride), "dilation": (1, 1), "group": 4}
+    problem = problem_of(make_call("Convolution", [x, weight, None], [y], **geometry))
+    found = next(way.name for way in convolution.planar_ways(problem) if way.pays)
+    assert (found == "few positions") == is_few
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_groups_read_weights_that_are_kept_or_packed_by_each_run(packs):
+    x, w, b = nn.Variable((1, 96, 7, 7)), nn.Variable((96, 32, 3, 3)), nn.Variable((96,))
+    x.d, w.d, b.d = draw(3, *x.shape), draw(4, *w.shape), draw(5, 96)
+    with nn.context_scope(Context(["cpu:float"])), nn.auto_forward(False):
+        y = F.relu(F.convolution(x, w, b, pad=(1, 1), group=3))
+        infer = nn.inference(y, x)
+        for turn in range(3):
+            if not packs:
+                w.d = draw(5 + turn, *w.shape)
+            pairs = zip(np.split(x.d, 3, 1), np.split(w.d, 3), strict=True)
+            expected = np.concatenate([wanted(a, v, None, (1, 1), (1, 1)) for a, v in pairs], 1) + b.d[:, None, None]
+            np.testing.assert_allclose(infer(x.d), np.maximum(expected, 0), atol=1e-4)
+
+
 @pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere images are multiplied together")
 def test_images_that_stay_in_the_nearest_cache_are_computed_one_by_one(run, make_call):
     x, weight = draw(0, 5, 16, 13, 14), draw(1, 16, 16, 4, 5)

@@ -176,7 +176,7 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
     if task.groups > 1:
         yield from _square_ways(task, problem) if task.is_3x3 else _filter_ways(task, problem)
     if not task.is_pointwise:
-        pays = short and window_panels.suits(task) and not few_positions.fills_better(task)
+        pays = short and window_panels.suits(task) and not few_positions.precedes_panels(task)
         yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
     if few_positions.can(task):
         yield Way("few positions", few_positions.suits(task), lambda: few_positions.prepare(task, problem.biases))
@@ -199,7 +199,8 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
     if short and not task.is_pointwise:
         pays = window_panels.suits_small(task)
         yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
-    if short and task.stride != (1, 1) and few_positions.can(task):
+    is_few = few_positions.suits_groups(task) if task.groups > 1 else few_positions.can(task)
+    if short and task.stride != (1, 1) and is_few:
         yield Way("few positions", True, lambda: few_positions.prepare(task, problem.biases))
     if task.is_pointwise:
         pays = task.channels >= pointwise.LEAST_CHANNELS

@@ -6,8 +6,8 @@ the columns of the source are unfolded, see `shared.geometry`, so that positions
 a 1 x 1 kernel reads the source in place. Where tiles are low and panels of maps many, it collects it first, tile by
 tile: so a tile reads few lines, longer sums stay in the level-1 cache, and results are transposed eight by eight.
 
-Shares are made of images and panels of maps; each copies or collects the planes of its images. Of several images each
-packs a panel once, unless it is given the panels.
+Shares are made of images, groups and panels of maps; each copies or collects the planes of its groups. Of several
+images each packs a panel once, unless it is given the panels.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ _LOW_COST = 1.02  # of a position by the lower tiles, of which there are more
 # Of a position of a 3 x 3 kernel, in those of vectors of windows: on Zen 3, 49 positions take .88 of the time of 56
 # windows, 36 that of 40, but 81 as long as 88, and 64 1.1 of 64.
 _WINDOW_COST = 1.06
+# Of groups, by 3 x 3 kernels: terms of a sum, and maps in panels. On Zen 3, 49 positions of groups of 32 maps take .84
+# to .88 of the time of windows in panels, of 64 maps .88, 784 .94; groups of 16 maps .95 to .98 of that of rows.
+_LEAST_GROUP_TERMS = 144
+_MOST_GROUP_PANELS = 4
 _COLLECTING_PANELS = 4  # of maps; fewer, and collecting takes longer than it saves
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 
@@ -102,7 +106,7 @@ def can(task: Task) -> bool:
     """Whether it is computed here: a convolution whose maps fill panels, with a tile of positions."""
     lanes = lanes_of(task.dtype)
     are_filled = task.maps % lanes.columns == 0 and math.prod(task.result) >= lanes.rows
-    return task.forward and task.groups == 1 and are_filled
+    return task.forward and are_filled
 
 
 def suits(task: Task) -> bool:
@@ -116,6 +120,7 @@ def suits(task: Task) -> bool:
         is_one_by_one = _is_near(task) or (has_long_sums and _collects(task))
     return (
         can(task)
+        and (task.groups == 1 or suits_groups(task))
         and not (is_strided and not _collects(task))
         and math.prod(task.result) <= (_MOST_PRODUCT_POSITIONS if are_products else _MOST_POSITIONS)
         and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
@@ -123,9 +128,19 @@ def suits(task: Task) -> bool:
     )
 
 
-def fills_better(task: Task) -> bool:
-    """Whether its tiles waste so much less than vectors of the windows of one image that they take less time."""
+def suits_groups(task: Task) -> bool:
+    """Whether groups are such that it pays: so small that windows in panels are collected for few maps."""
+    lanes = lanes_of(task.dtype)
+    has_windows = task.kernel == (3, 3) and max(task.stride) <= 2 and task.dilation == (1, 1)
+    is_small = task.channels * 9 >= _LEAST_GROUP_TERMS and task.maps <= _MOST_GROUP_PANELS * lanes.columns
+    return task.groups > 1 and lanes.has_short_tiles and can(task) and has_windows and is_small
+
+
+def precedes_panels(task: Task) -> bool:
+    """Whether it takes less time than windows in panels: of small groups, or where tiles waste less than vectors."""
     lanes, positions = lanes_of(task.dtype), math.prod(task.result)
+    if task.groups > 1:
+        return suits(task)
     if not (lanes.has_short_tiles and can(task) and task.is_3x3 and task.images == 1):
         return False
     computed = min(_computed(positions, rows) for rows in _tile_rows(task.dtype))
@@ -272,13 +287,15 @@ def _build(dtype: str) -> Callable[..., int]:
         w = words(block)
         channels, maps, positions, taps = w[Block.channels], w[Block.maps], w[Block.positions], w[Block.taps]
         size, k, k_step = w[Block.height] * w[Block.width], channels * taps, w[Block.k_step]
-        panels = maps // columns
+        groups, panels = w[Block.groups], maps // columns
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         q = words(inner)
         offsets_at, bias_at = inner + w[Block.offsets_start], inner + w[Block.bias_start]
         sums_at, planes_at = inner + w[Block.sums_start], inner + w[Block.planes_start]
         offsets, bias, tiles_at = ints64(offsets_at), floats(bias_at), inner + w[Block.tiles_start]
-        first_unit, last_unit = w[Block.images] * panels * part // parts, w[Block.images] * panels * (part + 1) // parts
+        all_panels = groups * panels
+        units = w[Block.images] * all_panels
+        first_unit, last_unit = units * part // parts, units * (part + 1) // parts
         if first_unit == last_unit:
             return 0
         for channel in range(channels):
@@ -290,30 +307,32 @@ def _build(dtype: str) -> Callable[..., int]:
                 planes[i] = 0.0
         copied = -1
         for unit in range(first_unit, last_unit):
-            image = unit // panels
-            first = (unit - image * panels) * columns
-            x = w[Block.x] + element * image * channels * size
+            place = unit // panels  # of the group in all images
+            image = place // groups
+            group = place - image * groups
+            first = (unit - image * all_panels) * columns  # of the maps of all groups
+            x = w[Block.x] + element * place * channels * size
             if w[Block.copy_images] != 0:
-                if image != copied:
-                    copied = image
-                    copy_planes(block, inner, 0, 0, channels, image, 1, planes_at)
+                if place != copied:
+                    copied = place
+                    copy_planes(block, inner, group, 0, channels, image, 1, planes_at)
                     if w[Block.collects] != 0:
                         collect(w[Block.lower] != 0, planes_at, w[Block.channel_length], positions, k, tiles_at)
                 x = planes_at
-            elif w[Block.collects] != 0 and image != copied:
-                copied = image
+            elif w[Block.collects] != 0 and place != copied:
+                copied = place
                 collect(w[Block.lower] != 0, x, positions, positions, k, tiles_at)
-            weights = inner + w[Block.packed_start] + (unit - image * panels) * w[Block.panel_bytes]
+            weights = inner + w[Block.packed_start] + (unit - image * all_panels) * w[Block.panel_bytes]
             if w[Block.packed] != 0:
                 weights = w[Block.packed] + element * first * k
-            elif w[Block.panel_bytes] == 0 or unit - first_unit < panels:
+            elif w[Block.panel_bytes] == 0 or unit - first_unit < all_panels:
                 source = w[Block.weight] + element * first * k
                 q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = source, k, 1, columns
                 q[Pack.k], q[Pack.target], q[Pack.width] = k, weights, columns
                 call3(w[Block.pack], inner, 0, 1)
             for m in range(columns):
                 bias[m] = floats(w[Block.bias])[first + m] if w[Block.bias] != 0 else 0.0
-            start = (image * maps + first) * positions
+            start = (image * groups * maps + first) * positions
             y = w[Block.y] + element * start
             is_first = unit == first_unit
             if w[Block.collects] != 0:
@@ -348,7 +367,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
     k_step = even_step(k, _MOST_COLLECTED_TERMS if collects else _MOST_TERMS, 1)
     tiled = -(-run_length // rows) * rows  # positions of a run
-    panels, panel_bytes = task.maps // lanes.columns, element * (k * lanes.columns + PACK_SLACK)
+    panels, panel_bytes = task.groups * task.maps // lanes.columns, element * (k * lanes.columns + PACK_SLACK)
     packs_all = task.images > MOST_IMAGES
     starts = piece_starts(
         8 * BLOCK_WORDS,
@@ -361,7 +380,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
             "tiles_start": element * task.channels * tiled if collects else 0,
         },
     )
-    work_us = 2.0 * task.images * task.maps * k * positions / _FLOPS_PER_US
+    work_us = 2.0 * task.images * task.groups * task.maps * k * positions / _FLOPS_PER_US
     parts = share_count(work_us, task.images * panels)
     if collects or not in_place:  # every share copies planes
         parts = -(-parts // 2)
@@ -374,7 +393,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         **copied,
         pack=PACK[task.dtype].address(),
         images=task.images,
-        groups=1,
+        groups=task.groups,
         channels=task.channels,
         height=task.source[0],
         width=task.source[1],
@@ -399,6 +418,6 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         parts=parts,
         workspace=in_lines(starts["share_bytes"] * parts),
         after={0: Block.after},
-        packs=(weights_in_panels(Block.packed, 1, task.maps, k, lanes.columns, task.dtype),),
+        packs=(weights_in_panels(Block.packed, task.groups, task.maps, k, lanes.columns, task.dtype),),
         note="direct, few positions" + (", tile by tile" if collects else ", in place" if in_place else ""),
     )
