@@ -141,12 +141,17 @@ def test_winograd_needs_no_copy_of_its_input_in_float32(dtype, kernel):
 
 def cross_entropies(x, axis=1):
     """Of drawn labels."""
+    return F.softmax_cross_entropy(x, labels_of(x, axis), axis=axis)
+
+
+def labels_of(x, axis=1):
     shape = tuple(1 if n == axis else size for n, size in enumerate(x.shape))
-    labels = np.random.default_rng(5).integers(0, x.shape[axis], shape)
-    return F.softmax_cross_entropy(x, nn.NdArray.from_numpy_array(labels), axis=axis)
+    return nn.NdArray.from_numpy_array(np.random.default_rng(5).integers(0, x.shape[axis], shape))
 
 
 LARGE = {
+    "errors of the largest": (lambda x: F.top_n_error(x, labels_of(x), n=3), (90, 700)),
+    "the largest": (lambda x: F.top_k_data(x, 5), (90, 700)),
     "softmax": (lambda x: F.softmax(x, axis=-1), (60, 7, 300)),
     "softmax in the middle": (lambda x: F.softmax(x, axis=1), (60, 70, 30)),
     "softmax of long columns": (lambda x: F.softmax(x, axis=1), (3, 20, 40, 50)),

@@ -56,8 +56,8 @@ def units_of(wide: Call) -> Units | None:
         return None
     if name == "Softmax":
         return _softmax(wide, first)
-    if name == "SoftmaxCrossEntropy":
-        return _leading(wide, attributes["axis"] % first.ndim)
+    if name in _ROWS:
+        return _leading(wide, attributes[_ROWS[name]] % first.ndim)
     if name in _FILTERS or name == "ConvolutionWeightGrad":
         return _filters(wide)
     return None
@@ -94,6 +94,8 @@ def _leading(wide: Call, axes: int) -> Units | None:
     return Units(total, total, 1, pieces, of)
 
 
+# Ops of rows, or of columns within them, and the attribute that says where these begin.
+_ROWS = {"SoftmaxCrossEntropy": "axis", "TopKData": "base_axis", "TopNError": "axis"}
 _POOLING = ("MaxPooling", "MaxPoolingGrad", "AveragePooling", "AveragePoolingGrad", "SumPooling", "SumPoolingGrad")
 
 

@@ -132,6 +132,7 @@ def prepare(
         inner = prepare_wide(units.of(at_once))
     native, wide = inner.native, units.of(at_once)
     assert native is not None
+    assert not native.attributes, "numbers given at each run would not reach the block of a share"
     chunks = units.total // at_once
     start, table, blocks, owners = in_lines(8 * len(native.block)), [], [native.block.tolist()], [native.owner]
     present = [(n, desc) for n, desc in enumerate(descs) if desc is not None and native.arguments[n] != NO_WORD]
