@@ -208,22 +208,30 @@ def _build(dtype: str) -> Callable[..., int]:
 
     @piece
     def collect(low_tiles, x, x_row, positions, k, to):
-        """Tiles of all positions, term by term, which are x_row apart; zeros where the last one has none."""
+        """Tiles of all positions, term by term, which are x_row apart; zeros where the last one has none.
+
+        Some terms of all tiles before the next ones: the lines of the source that neighbours share, of longer sums,
+        leave the level-1 cache before the next tile.
+        """
         rows, reach = (low, low_reach) if low_tiles else (high, high_reach)
-        for tile in range((positions + rows - 1) // rows):
-            at, left = x + element * tile * rows, positions - tile * rows
-            if left >= reach:  # what is written behind this tile is replaced by the next one
+        for block in range((k + _MOST_TERMS - 1) // _MOST_TERMS):
+            first = block * _MOST_TERMS
+            count = min(_MOST_TERMS, k - first)
+            for tile in range((positions + rows - 1) // rows):
+                at, left = x + element * (first * x_row + tile * rows), positions - tile * rows
+                target = to + element * (tile * k + first) * rows
+                # What is written behind terms is replaced by the next ones, but behind the last ones by no others.
+                whole = count - (first + count) // k if left >= reach else 0
                 if low_tiles:
-                    collect_low((k, at, x_row, to))
+                    collect_low((whole, at, x_row, target))
                 else:
-                    collect_high((k, at, x_row, to))
-            else:
+                    collect_high((whole, at, x_row, target))
+                at, target = at + element * whole * x_row, target + element * whole * rows
                 if left < rows:
-                    rest = floats(to)
-                    for i in range(k * rows):
+                    rest = floats(target)
+                    for i in range((count - whole) * rows):
                         rest[i] = 0.0
-                copy_rows((at, x_row, to, rows, k, min(rows, left)))
-            to += element * k * rows
+                copy_rows((at, x_row, target, rows, count - whole, min(rows, left)))
 
     @piece
     def multiply_collected(low_tiles, x, positions, k, k_step, weights, bias_at, sums_at, y, is_first):
