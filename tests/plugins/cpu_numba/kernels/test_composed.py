@@ -5,6 +5,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.calling.apply import apply
+from atled_cpu_numba.kernels import composed
 from drawn_calls import CASES, check
 
 NAMES = ("celu", "clip_by_norm", "crelu", "kl_multinomial", "sum_pooling", "unpooling")
@@ -84,3 +86,29 @@ def test_normal_numbers_are_those_of_the_reference(count):
         with nn.context_scope(nn.Context([f"{backend}:float"], fallback="raise")):
             found.append(F.randn(1.5, 2.0, shape=(count,), seed=3).data)
     np.testing.assert_array_max_ulp(*found, maxulp=1)
+
+
+def local_response(x, **attributes):
+    return [y.data for y in apply("LRN", (nn.NdArray.from_numpy_array(x),), attributes)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 3, 5, 31])
+@pytest.mark.parametrize("shape, axis", [((7, 3, 5), 0), ((3, 40, 17), 1), ((33, 9), 1), ((2, 1, 6), 1), ((5,), 0)])
+def test_responses_are_divided_by_those_of_the_maps_around(shape, axis, size, dtype):
+    x = np.random.default_rng(size).standard_normal(shape).astype(dtype)
+    attributes = {"size": size, "axis": axis, "scale": 0.5, "power": 0.75, "bias": 2.0}
+    config = {"float32": "float", "float64": "double"}[dtype]
+    for among in (0, np.nan, np.inf):
+        x.reshape(-1)[x.size // 2] = among
+        with nn.context_scope(nn.Context([f"reference:{config}"])), np.errstate(invalid="ignore"):
+            expected = local_response(x, **attributes)
+        with nn.context_scope(nn.Context([f"cpu:{config}"], fallback="raise")):
+            for found, value in zip(local_response(x, **attributes), expected, strict=True):
+                np.testing.assert_allclose(found, value, 2e-6 if dtype == "float32" else 1e-13)
+
+
+def test_responses_of_many_maps_are_refused(make_call):
+    x = np.zeros((2, 70), "f")
+    call = make_call("LRN", [x], [x, x], size=33, axis=1, scale=1.0, power=1.0, bias=1.0)
+    assert composed.accepts(call) == "counts up to 31 maps"

@@ -1,7 +1,8 @@
-"""Ops that are formulas and sums one after the other: activations of two halves, a divergence, a norm."""
+"""Ops that are formulas and sums one after the other: activations of two halves, a divergence, norms."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 
@@ -9,9 +10,12 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared, Program, is_narrow, op_spec
 from atled_cpu_numba import elementwise
+from atled_cpu_numba.kernels import padding
 from atled_cpu_numba.kernels.reduction import any_axes
 from atled_cpu_numba.kernels.rows_of_kernels import Rows
 from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats
+
+_MOST_MAPS = 31  # of LRN: each is an input of the formula
 
 
 def _prepare_doubled(call: Call) -> Prepared:
@@ -56,6 +60,36 @@ def _prepare_scaled(call: Call) -> Prepared:
     return rows.finished("sum of squares; formula")
 
 
+def _prepare_local_response(call: Call) -> Prepared:
+    """LRN: x -> y, denom; between maps of zeros, each map reads those around it as further inputs of one formula."""
+    x, size, axis = call.inputs[0], call.attributes["size"], call.attributes["axis"]
+    assert x is not None
+    outer, maps, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+    beyond = size // 2
+    flat, padded = ((outer, count, inner) for count in (maps, maps + 2 * beyond))
+    given, wide = ArrayDesc(flat, x.dtype), ArrayDesc(padded, x.dtype)
+    pad = {"pad_width": (0, 0, beyond, beyond, 0, 0), "mode": "constant", "constant_value": 0.0}
+    window = ArrayDesc((outer, maps * inner), x.dtype, (padded[1] * inner, 1))
+    result = ArrayDesc((outer, maps * inner), x.dtype)
+    rows = Rows(call)
+    source, y, denom = rows.arguments
+    made = rows.between(wide)
+    rows.add(padding.prepare(Call(op_spec("Pad"), (given,), (wide,), pad)), source, made, constant_value=0.0)
+    formula = elementwise.prepare_program(_local_response(size), (window,) * size, (result, result))
+    step = inner * x.dtype.itemsize
+    rows.add(formula, *[made._replace(offset=number * step) for number in range(size)], y, denom)
+    return rows.finished("pad; formula")
+
+
+@functools.cache
+def _local_response(size: int) -> Program:
+    """y and denom of an element from those at its place on `size` maps, of which its own is the one in the middle."""
+    names = tuple(f"x{number}" for number in range(size))
+    denom = f"bias + scale / {size} * ({' + '.join(f'{name} * {name}' for name in names)})"
+    outputs = (("y", f"x{size // 2} / ({denom}) ** power"), ("denom", denom))
+    return Program(names, ("scale", "power", "bias"), outputs)
+
+
 def _sum(desc: ArrayDesc, axes: tuple[int, ...]) -> Call:
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(desc.shape))
     return Call(op_spec("Sum"), (desc,), (ArrayDesc(kept, desc.dtype),), {"axes": axes, "keep_dims": True})
@@ -83,13 +117,16 @@ _PREPARED: Mapping[str, Callable[[Call], Prepared]] = {
     "CELU": _prepare_doubled,
     "CReLU": _prepare_doubled,
     "KLMultinomial": _prepare_divergence,
+    "LRN": _prepare_local_response,
     "ScaleToNorm": _prepare_scaled,
 }
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether floats are float32 or float64 and there are some, and a norm is over axes that sums take."""
+    """Whether floats are float32 or float64 and there are some, a norm's axes are those of a sum, and maps are few."""
     refused = refuse_floats(call, REALS, floats=range(len(call.inputs)), empty=False)
+    if not refused and call.spec.name == "LRN":
+        return call.attributes["size"] <= _MOST_MAPS or f"counts up to {_MOST_MAPS} maps"
     if refused or call.spec.name != "ScaleToNorm":
         return refused or True
     x, axes = call.inputs[0], call.attributes["axes"]
