@@ -33,9 +33,9 @@ class Block(Largest):
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, ints32, ints64, words
     from atled_cpu_numba.kernels.shared.options import inlined, kernel, piece
-    from atled_cpu_numba.kernels.sorted_keys import make_sort
+    from atled_cpu_numba.kernels.sorted_keys import make_sort, make_write
 
-    sort = make_sort()
+    sort, write = make_sort(), make_write()
 
     @inlined
     def key_of(bits, place, by_magnitude):
@@ -113,20 +113,7 @@ def _build() -> Callable[..., int]:
                     value = x[PLACES - (last_key & PLACES)]
                     last = abs(value) if by_magnitude else value
             best = ints64(sort(gathered_at, one, k))
-            for i in range(k):
-                index[i] = PLACES - (best[i] & PLACES)
-            if w[Block.alone] != 0:
-                y = floats32(w[Block.y] + 4 * row * k)
-                for i in range(k):
-                    y[i] = x[index[i]]
-            else:
-                y = floats32(w[Block.y] + 4 * row * length)
-                for i in range(length):
-                    y[i] = np.float32(0)
-                for i in range(k):
-                    y[index[i]] = x[index[i]]
-            for i in range(k):
-                index[i] += row * length
+            write(best, x, index, w[Block.y], row, length, k, w[Block.alone] != 0)
         return 0
 
     return chosen_largest

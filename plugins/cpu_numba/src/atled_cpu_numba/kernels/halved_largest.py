@@ -36,9 +36,9 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, ints32, ints64, words
     from atled_cpu_numba.kernels.shared.options import inlined, kernel, piece
     from atled_cpu_numba.kernels.shared.scalars import choose
-    from atled_cpu_numba.kernels.sorted_keys import make_sort
+    from atled_cpu_numba.kernels.sorted_keys import make_sort, make_write
 
-    sort, whole = make_sort(), types.int32
+    sort, write, whole = make_sort(), make_write(), types.int32
 
     @inlined
     def order_of(bits, by_magnitude):
@@ -111,20 +111,7 @@ def _build() -> Callable[..., int]:
                 best = ints64(other)
             else:
                 best = ints64(sort(one, other, k))
-            for i in range(k):
-                index[i] = PLACES - (best[i] & PLACES)
-            if w[Block.alone] != 0:
-                y = floats32(w[Block.y] + 4 * row * k)
-                for i in range(k):
-                    y[i] = x[index[i]]
-            else:
-                y = floats32(w[Block.y] + 4 * row * length)
-                for i in range(length):
-                    y[i] = np.float32(0)
-                for i in range(k):
-                    y[index[i]] = x[index[i]]
-            for i in range(k):
-                index[i] += row * length
+            write(best, x, index, w[Block.y], row, length, k, w[Block.alone] != 0)
         return 0
 
     return halved_largest

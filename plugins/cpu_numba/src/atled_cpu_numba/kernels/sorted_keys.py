@@ -3,7 +3,7 @@
 Above are the bits of the float, in the order of numbers, below is the distance of the place from the last one there can
 be: of equal elements the first one is the greatest.
 
-The function imports numba; so kernel modules call it only inside the functions that build a kernel.
+The functions import numba; so kernel modules call them only inside the functions that build a kernel.
 """
 
 from __future__ import annotations
@@ -70,3 +70,33 @@ def make_sort() -> Any:
         return source_at
 
     return sort
+
+
+def make_write() -> Any:
+    """numba's function write(keys, x, index, y_at, row, length, k, alone): results of a row of `length` elements x.
+
+    index: of the row.  y_at: the address of all y.  alone: whether y holds the k alone.
+    """
+    import numpy as np
+
+    from atled_cpu_numba.codegen import floats32
+    from atled_cpu_numba.kernels.shared.options import piece
+
+    @piece
+    def write(keys, x, index, y_at, row, length, k, alone):
+        for i in range(k):
+            index[i] = PLACES - (keys[i] & PLACES)
+        if alone:
+            y = floats32(y_at + 4 * row * k)
+            for i in range(k):
+                y[i] = x[index[i]]
+        else:
+            y = floats32(y_at + 4 * row * length)
+            for i in range(length):
+                y[i] = np.float32(0)
+            for i in range(k):
+                y[index[i]] = x[index[i]]
+        for i in range(k):
+            index[i] += row * length
+
+    return write
