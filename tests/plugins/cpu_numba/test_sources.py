@@ -245,7 +245,9 @@ def resolved(package: str, name: str, attribute: str = "") -> Iterator[Origin]:
     if package.split(".")[0] not in ("atled", "atled_contexts", "atled_cpu_numba"):
         return
     below = ROOT.parent.joinpath(*package.split("."))
-    if (inner := below / f"{name}.py").is_file():
+    if package.split(".")[0] != ROOT.name:  # of which files may lie beside the plugin's, where all come from wheels
+        yield package, name
+    elif (inner := below / f"{name}.py").is_file():
         if attribute:
             yield str(inner), attribute
     elif below.with_suffix(".py").is_file():
