@@ -22,6 +22,11 @@ class StoreWarning(RuntimeWarning):
     """Compiled kernels cannot be kept, or are not trusted, so the next process will compile them again."""
 
 
+def is_refused() -> bool:
+    """Whether it was told that compiled kernels are not kept, or not read."""
+    return _warned
+
+
 def is_stored(key: str) -> bool:
     """Whether there is a file for `key` that may be read; it may still prove damaged."""
     return kept_files.is_there(f"{key}.o")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from atled.plugin import is_preparation_watched, lock_across_forks, report_preparation
+from atled_cpu_numba import object_files
 
 PLUGIN_NAME = "cpu-numba"
 QUIET_S = 1.0  # of compiling, or of measuring, in all before the line on stderr
@@ -98,5 +99,7 @@ def _tell(line: str) -> None:
         if line in _told or _is_shown():
             return
         _told.add(line)
+    if line == _COMPILING and object_files.is_refused():
+        line = line.partition(";")[0]  # it would contradict that warning
     sys.stderr.write(f"atled: {line} ...\n")
     sys.stderr.flush()
