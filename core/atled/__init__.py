@@ -16,6 +16,7 @@ from atled._version import __version__ as __version__
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls as _Calls
 from atled.calling.auto_mode import auto_forward, get_auto_forward, set_auto_forward
+from atled.errors import no_such as _no_such
 from atled.files import unpacking as _unpacking  # noqa: F401  # declares a setting, before settings are read
 from atled.function import Function
 from atled.parameter import (
@@ -183,7 +184,9 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return _importlib.import_module(f"{__name__}.{name}")
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("__"):  # Python itself asks for such ones
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _no_such(__name__, "name", name, __dir__())
     return getattr(_importlib.import_module(_LATER[name]), name)
 
 

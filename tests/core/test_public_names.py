@@ -150,5 +150,8 @@ print(before, S.SolverState.__name__, S.Adam().get_states())
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'relu'"):
+    with pytest.raises(AttributeError, match=r"^atled\.Varable: no such name\nWhat to do: did you mean 'Variable'\?$"):
+        _ = nn.Varable
+    with pytest.raises(AttributeError, match=r"^atled\.relu: no such name\nWhat to do: dir\(atled\) lists all"):
         _ = nn.relu
+    assert not hasattr(nn, "__wrapped__")
