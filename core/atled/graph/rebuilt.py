@@ -20,7 +20,6 @@ from atled.graph.record.value import Details, Value
 from atled.graph.run.binding import LastRun
 from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.gradients import count_as_written
-from atled.graph.run.on_device import PlanOnDevice
 from atled.graph.run.travelling import fetched
 from atled.graph.walked import STORED, VALUE, Walk, flags_of, float_sources, walk
 from atled.named_tuple import NamedTuple
@@ -307,6 +306,8 @@ class _DevicePlan(RebuiltPlan):
     __slots__ = ("_plan",)
 
     def __init__(self, compiled: BackwardPlan, backward: Backward, found: Found) -> None:
+        from atled.graph.run.on_device import PlanOnDevice  # lazy: many programs use no device
+
         super().__init__(compiled, backward, found)
         self._plan = PlanOnDevice(compiled.plan, self._given)
 
@@ -378,6 +379,8 @@ def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Found, before: B
     if ByAddress.fits(compiled.plan):
         kind: type[RebuiltPlan] | None = _NativePlan if before.on_host else None
     else:
+        from atled.graph.run.on_device import PlanOnDevice  # lazy, as above
+
         kind = _DevicePlan if PlanOnDevice.fits(compiled.plan) else None
     made = None if kind is None else kind(compiled, backward, found)
     # What the forward did not store would be computed when it is read, and stored from then on.

@@ -14,7 +14,6 @@ from atled.graph.record.roots import Roots
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import LastRun
-from atled.graph.run.one_call import call_function
 
 _ROOT_IS_GONE = "a root is gone: a Variable on which its forward or backward was called, alone or with others"
 
@@ -152,6 +151,8 @@ class ValueRecipe(ResultRecipe):
 
     def restore(self, value: Value) -> None:
         """Compute a value from stored ones, which the caller knows to be those of the last run."""
+        from atled.graph.run.one_call import call_function  # lazy: few programs read what was not stored
+
         cell = value.data.cell
         functions = functions_before(_as_made(value) or value)
         computed: list[tuple[Value | None, int | None]] = []

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from atled.arrays.place import TRANSFERS, Place
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
-from atled_contexts import Trace, active_trace, active_verification
+from atled_contexts import active_trace, active_verification
 
 if TYPE_CHECKING:
     from atled.graph.run.binding import Binding
+    from atled_contexts import Trace
 
 
 def run_observed(binding: Binding) -> None:

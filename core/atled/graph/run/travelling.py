@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atled.arrays.cell import ArrayCell, Copies, Storage, Use
 from atled.arrays.epoch import MOVES
 from atled.arrays.place import TRANSFERS, Place
-from atled_contexts import Trace
+
+if TYPE_CHECKING:
+    from atled_contexts import Trace
 
 _PATIENCE = 2  # runs without a move, after which an array is trusted to stay; doubled with each time that it does not
 _MOST_PATIENCE = 1 << 16
