@@ -37,7 +37,18 @@ def test_stack_and_split(run, parts, shape, axis, dtype):
 
 
 def test_what_is_refused(make_call):
-    empty, small, odd = np.zeros((0, 2), "f"), np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.float16)
+    empty, small = np.zeros((0, 2), "f"), np.zeros((2, 2), np.uint8)
     assert joining.accepts(make_call("Concatenate", [empty, empty], [empty], axis=0)) == "an array is empty"
     assert joining.accepts(make_call("Stack", [small], [small], axis=0)).endswith("not uint8")
-    assert "odd number" in joining.accepts(make_call("Concatenate", [odd, odd], [np.zeros((2, 6), "e")], axis=1))
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (3, 3), (1, 2, 5), (40, 19, 2), (7,)])
+def test_rows_of_an_odd_number_of_16_bits(run, parts, lengths):
+    arrays = [numbers((11, length), np.float16, 100 * i) for i, length in enumerate(lengths)]
+    expected = np.concatenate(arrays, axis=1)
+    y, back = np.full(expected.shape, -1, np.float16), [np.full(x.shape, -1, np.float16) for x in arrays]
+    assert run(joining, "Concatenate", arrays, [y], parts=parts, axis=1) == 0
+    np.testing.assert_array_equal(y, expected)
+    assert run(joining, "Split", [y], back, parts=parts, axis=1) == 0
+    for found, x in zip(back, arrays, strict=True):
+        np.testing.assert_array_equal(found, x)
