@@ -167,6 +167,28 @@ def test_images_of_long_sums_are_computed_one_by_one_where_tiles_fill_them(make_
     assert (note == "direct, few positions, tile by tile") == is_few
 
 
+@pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere images are multiplied together")
+@pytest.mark.parametrize(
+    ("images", "channels", "maps", "size", "is_few"),
+    [
+        (8, 320, 1280, 7, True),
+        (8, 512, 256, 7, False),
+        (8, 528, 256, 7, True),
+        (9, 528, 256, 7, False),
+        (8, 528, 256, 14, False),
+        (8, 528, 256, 3, False),
+    ],
+)
+def test_some_images_read_weights_that_leave_the_level_2_cache_once_each(
+    make_call, images, channels, maps, size, is_few
+):
+    shapes = (images, channels, size, size), (maps, channels, 1, 1), (images, maps, size, size)
+    x, weight, y = (np.zeros(shape, "f") for shape in shapes)
+    geometry = {"base_axis": 1, "pad": (0, 0), "stride": (1, 1), "dilation": (1, 1), "group": 1}
+    note = convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
+    assert (note == "direct, few positions, tile by tile") == is_few
+
+
 @pytest.mark.parametrize("packs", [True, False])
 def test_several_images_read_weights_that_are_kept_or_packed_by_each_run(packs):
     x, w = nn.Variable((5, 1024, 5, 5)), nn.parameter.get_parameter_or_create("w", (64, 1024, 1, 1), need_grad=True)

@@ -51,6 +51,13 @@ _MANY_TERMS = 512
 # cache. On Zen 3 eight images of 1024 channels take .94 to .96 of the time, of 2048 .87, of 4096 .74, of 512 and 768
 # .95 to 1.03; where weights are packed in each run, of 1024 .96 to .99, of 2048 .91 to .95.
 _MANY_TERMS_IN_PLACE = 1024
+# The same of weights that leave the level-2 cache, which products of all images read again for each panel of positions,
+# where an image stays there and images are few. On Zen 3 three images of 7 x 7 take .93 to .95 of the time; eight with
+# 320 channels and 1280 maps .97, with 512 and 512 .97, with 160 and 960 1.0, within a network .96 and .97; 32 images
+# .995 to 1.03. Of smaller weights, 576 channels and 160 maps, eight take 1.04.
+_FAR_WEIGHT_BYTES = 512 << 10
+_NEAR_IMAGE_BYTES = 256 << 10  # larger ones, 528 channels of 14 x 14, take 1.02
+_SOME_IMAGES = 8  # 32 gain nothing, see above
 _LEAST_TERMS = 64  # of a sum; fewer, and transposing a tile takes longer than it saves
 # Of a panel at a time: with the lines of the source that a tile reads, which the tiles beside it read again, they stay
 # in the level-1 cache.
@@ -116,8 +123,9 @@ def suits(task: Task) -> bool:
     if is_strided:
         is_one_by_one = task.channels >= _MANY_TERMS
     else:
-        has_long_sums = task.channels >= _MANY_TERMS_IN_PLACE and _fills_tiles(math.prod(task.result), task.dtype)
-        is_one_by_one = _is_near(task) or (has_long_sums and _collects(task))
+        are_many = task.channels >= _MANY_TERMS_IN_PLACE or _has_far_weights(task)
+        is_filled = _fills_tiles(math.prod(task.result), task.dtype)
+        is_one_by_one = _is_near(task) or (are_many and is_filled and _collects(task))
     return (
         can(task)
         and (task.groups == 1 or suits_groups(task))
@@ -151,6 +159,13 @@ def _is_near(task: Task) -> bool:
     """Whether each image stays in the level-1 cache, and other kernels would have to read it from farther away."""
     near = SIZES[task.dtype] * task.channels * math.prod(task.source) <= _PLANES_BYTES
     return lanes_of(task.dtype).has_short_tiles and _has_whole_rows(task) and near
+
+
+def _has_far_weights(task: Task) -> bool:
+    """Whether the weights of a 1 x 1 kernel leave the level-2 cache, and each of some images stays there."""
+    element = SIZES[task.dtype]
+    is_near = element * task.channels * math.prod(task.source) <= _NEAR_IMAGE_BYTES
+    return is_near and task.images <= _SOME_IMAGES and element * task.channels * task.maps > _FAR_WEIGHT_BYTES
 
 
 def _in_place(task: Task) -> bool:
