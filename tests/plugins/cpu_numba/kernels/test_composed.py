@@ -65,6 +65,23 @@ def test_the_divergence_of_near_distributions_keeps_its_digits():
     np.testing.assert_allclose(computed(F.kl_multinomial, p, q), expected, 1e-5)
 
 
+@pytest.mark.parametrize("quotient", [1e-6, 0.3, 0.499, 0.501, 0.9, 1, 1.1, 1.999, 2.001, 50, 1e6])
+def test_the_divergence_of_any_two_outcomes_has_its_digits(quotient):
+    q = np.random.default_rng(0).uniform(0.5, 1, (500, 1)).astype("f")
+    p = (q * np.float32(quotient)).astype("f")
+    wide, other = p.astype("d"), q.astype("d")
+    expected = wide * (np.log(wide + 1e-8) - np.log(other + 1e-8))
+    np.testing.assert_allclose(computed(F.kl_multinomial, p, q), expected, 5e-7, 1e-12)
+
+
+def test_the_divergence_of_what_is_no_probability_is_that_of_its_logarithms():
+    p = np.array([[0, np.inf, 1, np.nan, 1, 0]], "f").T
+    q = np.array([[0, 1, np.inf, 1, np.nan, np.inf]], "f").T
+    with np.errstate(invalid="ignore"):
+        expected = p * (np.log(p + np.float32(1e-8)) - np.log(q + np.float32(1e-8)))
+    np.testing.assert_allclose(computed(F.kl_multinomial, p, q), expected)
+
+
 def test_outcomes_without_probability_add_nothing():
     p, q = np.array([[0, 0.25, 0.75]], "f"), np.array([[0.5, 0, 0.5]], "f")
     expected = 0.25 * (np.log(0.25) - np.log(1e-8)) + 0.75 * np.log(1.5)

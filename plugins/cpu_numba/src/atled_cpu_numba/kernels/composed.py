@@ -103,11 +103,16 @@ _DOUBLED: Mapping[str, Program] = {
         (("y", "where(x >= 0, x, alpha * expm1(x))"), ("z", "where(x <= 0, -x, alpha * expm1(-x))")),
     ),
 }
-# The logarithms of neighbours cancel; of those that are not the quotient may be rounded to -1.
+# The logarithms of neighbours cancel, so theirs is log(1 + d) by the difference d, with what rounding took from 1 + d;
+# of a p far below q the quotient itself has more digits. Each is the logarithm of one number.
+_IS_FAR, _INVERSE = "2 * p < q", "(1 / (q + 1e-8))"
+_DIFFERENCE = f"((p - q) * {_INVERSE})"
+_QUOTIENT = f"where({_IS_FAR}, (p + 1e-8) * {_INVERSE}, 1 + {_DIFFERENCE})"
+_ROUNDED = f"({_DIFFERENCE} - ({_QUOTIENT} - 1)) / {_QUOTIENT}"
 _DIVERGENCE = Program(
     ("p", "q"),
     (),
-    (("y", "p * where(2 * p < q, log(p + 1e-8) - log(q + 1e-8), log1p((p - q) / (q + 1e-8)))"),),
+    (("y", f"p * (log({_QUOTIENT}) + where({_IS_FAR} or {_DIFFERENCE} >= 1, 0, {_ROUNDED}))"),),
 )
 _SQUARE = Program(("x",), (), (("y", "x * x"),))
 _FACTOR = Program(("total",), ("clip_norm",), (("factor", "clip_norm / sqrt(total)"), ("norm", "sqrt(total)")))
