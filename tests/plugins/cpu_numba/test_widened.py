@@ -78,7 +78,7 @@ def test_what_is_only_moved_keeps_its_bits(config, function, shapes):
 
 
 @configs
-@pytest.mark.parametrize("columns", [6, 7])
+@pytest.mark.parametrize("columns", [1, 3, 6, 7, 33, 75])
 def test_rows_of_tables_keep_their_bits(config, columns):
     index, table = np.array([2, 0, 2, 3]), drawn(config, 4, columns)
     np.testing.assert_array_equal(computed(config, F.embed, index, table), table[index])

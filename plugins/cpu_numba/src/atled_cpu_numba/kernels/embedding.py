@@ -20,6 +20,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -37,6 +38,7 @@ class Block:
 _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _NARROW = 32  # elements of a row, of which one vector at a time is quicker than several in a loop
+_LEAST_SHORTS = 8  # of 16 bits in a row of an odd number: fewer, one by one, take longer than between casts
 _ELEMENTS_PER_US = 1500.0  # a cautious rate of one core, for the number of shares
 
 
@@ -105,6 +107,33 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     return embed_grad
 
 
+def _build_embed_shorts() -> Callable[..., int]:
+    """The same for rows of an odd number of elements of 16 bits."""
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    _, size, copy_rows = moves_of(MOVED[0])
+
+    @kernel
+    def embed_shorts(block, part, parts):
+        w = words(block)
+        index, rows, length = ints64(w[Block.index]), w[Block.rows], w[Block.length]
+        first, after = w[Block.count] * part // parts, w[Block.count] * (part + 1) // parts
+        wrong = 0
+        for i in range(first, after):
+            wrong |= 1 if index[i] < 0 or index[i] >= rows else 0
+        if wrong != 0:
+            return _INDEX_OUT_OF_RANGE
+        for i in range(first, after):
+            row, y = w[Block.table] + size * index[i] * length, w[Block.chosen] + size * i * length
+            copy_rows((row, length, y, length, 1, length))
+        return 0
+
+    return embed_shorts
+
+
+_SHORTS = Kernel("embed_shorts", _build_embed_shorts, parameters=(MOVED[0],))
 _KERNELS = {"Embed": kernels_by_dtype("embed", _build_embed), "EmbedGrad": kernels_by_dtype("embed_grad", _build_grad)}
 
 
@@ -117,7 +146,8 @@ def accepts(call: Call) -> bool | str:
         return refused
     given = call.inputs[table]
     assert given is not None
-    if in_floats32(given.dtype, math.prod(given.shape[1:])) is None:
+    length = math.prod(given.shape[1:])
+    if length < _LEAST_SHORTS and in_floats32(given.dtype, length) is None:
         return ODD_PAIRS
     index = call.inputs[indices]
     assert index is not None
@@ -134,11 +164,14 @@ def prepare(call: Call) -> Prepared:
     rows, length = table.shape[0], math.prod(table.shape[1:])
     moved = index.size * length
     work_us = (moved if forward else moved + table.size) / _ELEMENTS_PER_US
-    kernel = moved_as(table.dtype)
-    if kernel == "16 bits":
-        kernel, length = "float32", length // 2
+    kind = moved_as(table.dtype)
+    kernel = _SHORTS
+    if kind in REALS:
+        kernel = _KERNELS[call.spec.name][kind]
+    elif (pairs := in_floats32(table.dtype, length)) is not None:
+        kernel, (length,) = _KERNELS[call.spec.name]["float32"], pairs
     words = filled(Block, count=index.size, rows=rows, length=length)
     # Each share of a gradient reads all indices, which short rows would not be worth.
     parts = share_count(work_us, index.size if forward else min(rows, length))
     arguments = (Block.index, Block.table, Block.chosen) if forward else (Block.chosen, Block.index, Block.table)
-    return launch(_KERNELS[call.spec.name][kernel], words, arguments, parts=parts, errors=_ERRORS)
+    return launch(kernel, words, arguments, parts=parts, errors=_ERRORS)
