@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     MOVED,
     ODD_PAIRS,
@@ -50,7 +51,7 @@ def _build_embed(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.vectors import make_copy_chosen_rows
 
     pointer, size, copy_rows = moves_of(dtype)
-    if dtype in REALS:
+    if dtype in SIZES:
         narrow, copy_chosen_rows = _NARROW, make_copy_chosen_rows(dtype)
 
         @inlined

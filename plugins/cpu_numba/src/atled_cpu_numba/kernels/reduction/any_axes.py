@@ -18,10 +18,9 @@ from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of, ranges_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
-from atled_cpu_numba.kernels.shared.lanes import lanes_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
-    REALS,
     STREAMED_BYTES,
     float_bits,
     in_lines,
@@ -128,7 +127,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
     real, (elements, read), add_columns = Real(real_of(dtype)), make_reading(dtype), make_add_columns(real_of(dtype))
     number, floats, size, result_size = real.kind, real.pointer, item_bytes(dtype), real.size
-    few = _most_columns(dtype) if dtype in REALS else 0  # few narrow ones are not taken
+    few = _most_columns(dtype) if dtype in SIZES else 0  # few narrow ones are not taken
     open_share, rows_at = columns_of(size, Block.carried)
 
     @kernel
