@@ -10,7 +10,7 @@ import atled.functions as F
 from atled.plugin import ArrayDesc, Call, op_spec
 from atled_contexts import Context, discovery
 from atled_cpu_numba import pool, widened
-from atled_cpu_numba.kernels import narrow_units
+from atled_cpu_numba.kernels import labels, narrow_units
 from atled_cpu_numba.kernels.convolution import choice
 from atled_cpu_numba.kernels.shared.launch import narrow_dtypes
 
@@ -82,6 +82,28 @@ def test_what_is_only_moved_keeps_its_bits(config, function, shapes):
 def test_rows_of_tables_keep_their_bits(config, columns):
     index, table = np.array([2, 0, 2, 3]), drawn(config, 4, columns)
     np.testing.assert_array_equal(computed(config, F.embed, index, table), table[index])
+
+
+@configs
+@pytest.mark.parametrize("shape, axis", [((40, 33), 1), ((7, 5, 9), 1), ((6, 4), 0), ((3, 0, 4), 2), ((0, 4), 1)])
+def test_losses_of_probabilities_read_them_as_they_are(config, shape, axis):
+    x = np.abs(drawn(config, *shape))
+    x.reshape(-1)[:4] = np.array([0, np.inf, np.nan, 1e-6])[: x.size]
+    single = x.astype("f")
+
+    def loss(x):
+        return F.categorical_cross_entropy(x, labels_of(x, axis), axis=axis)
+
+    # NaN of bf16 is none to NumPy.
+    expected = computed("float", loss, single).astype(DTYPES[config]).astype("f")
+    np.testing.assert_array_equal(computed(config, loss, x).astype("f"), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values())
+def test_losses_of_probabilities_need_no_copy_of_them(dtype):
+    x, target, y = ArrayDesc((64, 1000), dtype), ArrayDesc((64, 1), np.dtype(np.int64)), ArrayDesc((64, 1), dtype)
+    call = Call(op_spec("CategoricalCrossEntropy"), (x, target), (y,), {"axis": 1})
+    assert widened.prepare(call, labels.prepare).workspace < x.nbytes
 
 
 @configs

@@ -15,7 +15,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Pack, Prepared, is_narrow, op_spec
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import composed, narrow_units, softmax, spared_casts, widened_units
+from atled_cpu_numba.kernels import composed, labels, narrow_units, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.loop_block import LoopBlock
@@ -37,6 +37,7 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "GlobalAveragePooling"), full_reduction.narrow_arguments),
     **dict.fromkeys(("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies"), extremum.narrow_arguments),
+    "CategoricalCrossEntropy": labels.narrow_arguments,
     "Prod": reduction_products.narrow_arguments,
     "Softmax": softmax.narrow_arguments,
 }

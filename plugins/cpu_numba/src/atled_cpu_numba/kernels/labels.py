@@ -2,6 +2,7 @@
 
 Classes stand on the axis `axis` of x, as (outer, classes, inner); a label is one of (outer, inner).
 The gradient checks the labels of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
+The loss takes what the labels choose first, of which many are on their way from memory at a time, then its logarithms.
 """
 
 from __future__ import annotations
@@ -11,8 +12,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled.plugin import Call, Prepared, Program, is_narrow
+from atled_cpu_numba import elementwise
+from atled_cpu_numba.kernels.rows_of_kernels import Rows
+from atled_cpu_numba.kernels.shared.launch import (
+    MOVED,
+    REALS,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 
@@ -35,6 +46,8 @@ class Block:
 _OUT_OF_RANGE = 1
 _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core for writing, for the number of shares
 _SMALLEST = float(np.finfo(np.float32).tiny)
+# The comparison is false for NaN, which stays.
+_LOSS = Program(("p",), (), (("p", f"-log(where(p < {_SMALLEST}, {_SMALLEST}, p))"),))
 
 
 def _build_one_hot(dtype: str) -> Callable[..., int]:
@@ -65,21 +78,19 @@ def _build_one_hot(dtype: str) -> Callable[..., int]:
     return one_hot
 
 
-def _build_loss(dtype: str) -> Callable[..., int]:
+def _build_chosen(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.shared.logarithms import logarithm
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
 
-    real = Real(dtype)
-    number, floats = real.kind, real.pointer
-    log = logarithm if dtype == "float32" else math.log
+    elements = moves_of(dtype).pointer
 
     @kernel
-    def categorical_cross_entropy(block, part, parts):
+    def chosen(block, part, parts):
         w = words(block)
-        label, x, y = ints64(w[Block.labels]), floats(w[Block.x]), floats(w[Block.result])
+        label, x, y = ints64(w[Block.labels]), elements(w[Block.x]), elements(w[Block.result])
         classes, inner = w[Block.classes], w[Block.inner]
-        count, smallest = w[Block.outer] * inner, number(_SMALLEST)
+        count = w[Block.outer] * inner
         first, after = count * part // parts, count * (part + 1) // parts
         wrong = 0
         for i in range(first, after):
@@ -88,19 +99,14 @@ def _build_loss(dtype: str) -> Callable[..., int]:
             return _OUT_OF_RANGE
         if first == after:  # also where inner, which divides, is 0
             return 0
-        # First all that is chosen, of which many are on their way from memory at a time; then in vectors.
         outer, column = first // inner, first % inner
         for i in range(first, after):
             y[i] = x[(outer * classes + label[i]) * inner + column]
             is_last = column + 1 == inner  # one division for each element would take longer than all else
             outer, column = outer + (1 if is_last else 0), 0 if is_last else column + 1
-        for i in range(first, after):
-            p = y[i]
-            # The comparison is false for NaN, which stays.
-            y[i] = -log(smallest if p < smallest else p)
         return 0
 
-    return categorical_cross_entropy
+    return chosen
 
 
 def _build_loss_grad(dtype: str) -> Callable[..., int]:
@@ -137,7 +143,7 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
 
 _KERNELS = {
     "OneHot": kernels_by_dtype("OneHot", _build_one_hot),
-    "CategoricalCrossEntropy": kernels_by_dtype("CategoricalCrossEntropy", _build_loss),
+    "CategoricalCrossEntropy": kernels_by_dtype("chosen_by_labels", _build_chosen, dtypes=MOVED),
     "CategoricalCrossEntropyGrad": kernels_by_dtype("CategoricalCrossEntropyGrad", _build_loss_grad),
 }
 
@@ -165,6 +171,11 @@ def accepts(call: Call) -> bool | str:
     return labels.dtype == np.int64 or f"takes int64 labels, not {labels.dtype}"
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: x and y of the loss, which reads little of x."""
+    return (0, 2) if call.spec.name == "CategoricalCrossEntropy" else ()
+
+
 def prepare(call: Call) -> Prepared:
     """OneHot: x -> y.  CategoricalCrossEntropy: x, target -> y.  CategoricalCrossEntropyGrad: gy, x, target -> gx."""
     name, result = call.spec.name, call.outputs[0]
@@ -177,12 +188,19 @@ def prepare(call: Call) -> Prepared:
         assert x is not None
         outer, classes, inner, sizes = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]), ()
     prepared = launch(
-        _KERNELS[name][result.dtype.name],
+        _KERNELS[name][moved_as(result.dtype)],
         [*filled(Block, outer=outer, classes=classes, inner=inner, entries=len(sizes)), *sizes],
         _ARGUMENTS[name],
         parts=share_count(result.size / _ELEMENTS_PER_US, outer),
         errors={_OUT_OF_RANGE: "label out of range"},
     )
-    if name != "CategoricalCrossEntropyGrad" or not result.size:
+    if name == "OneHot" or not result.size:
         return prepared
+    if name == "CategoricalCrossEntropy":
+        rows = Rows(call)
+        *_, y = rows.arguments
+        rows.add(prepared, *rows.arguments)
+        compute = "float32" if is_narrow(result.dtype) else None
+        rows.add(elementwise.prepare_program(_LOSS, (result,), (result,), compute), y, y)
+        return rows.finished("labels; formula")
     return in_pieces(prepared, call, outer, source=None, checks=True)
