@@ -50,6 +50,36 @@ def _fields(record: str, table: str, *names: str) -> str:
     return "\n".join(_field(record, table, name) for name in names)
 
 
+def _fill_words(name: str, entry: str, entries: str) -> str:
+    """A function that goes through a table of words: target = source + bytes.
+
+    entry, entries: the table's name in `_TABLES` and in `LoopWord`.
+    """
+    return f"""\
+define internal void @{name}(ptr %words) {{
+entry:
+{_header(entries, f"{entry}_COUNT")}
+  %any = icmp sgt i64 %{entry.lower()}.count, 0
+  br i1 %any, label %each, label %end
+each:
+  %i = phi i64 [ 0, %entry ], [ %next, %each ]
+  %offset = mul i64 %i, {{{entry}_WORDS}}
+  %place = add i64 %{entries.lower()}, %offset
+  %entry.at = getelementptr i64, ptr %words, i64 %place
+{_fields("entry.at", entry, "TARGET", "SOURCE", "BYTES")}
+  %source.word = getelementptr i64, ptr %words, i64 %source
+  %target.word = getelementptr i64, ptr %words, i64 %target
+  %value = load i64, ptr %source.word
+  %moved = add i64 %value, %bytes
+  store i64 %moved, ptr %target.word
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %{entry.lower()}.count
+  br i1 %more, label %each, label %end
+end:
+  ret void
+}}"""
+
+
 LOOP_IR = f"""
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
@@ -70,28 +100,7 @@ define internal i64 @failure_of(i64 %step, i64 %code) alwaysinline {{
 }}
 
 ; Put all that does not change from step to step into the words that want it.
-define internal void @loop_fix(ptr %words) {{
-entry:
-{_header("FIXUPS", "FIXUP_COUNT")}
-  %any = icmp sgt i64 %fixup.count, 0
-  br i1 %any, label %each, label %end
-each:
-  %i = phi i64 [ 0, %entry ], [ %next, %each ]
-  %offset = mul i64 %i, {{FIXUP_WORDS}}
-  %place = add i64 %fixups, %offset
-  %entry.at = getelementptr i64, ptr %words, i64 %place
-{_fields("entry.at", "FIXUP", "TARGET", "SOURCE", "BYTES")}
-  %source.word = getelementptr i64, ptr %words, i64 %source
-  %target.word = getelementptr i64, ptr %words, i64 %target
-  %value = load i64, ptr %source.word
-  %moved = add i64 %value, %bytes
-  store i64 %moved, ptr %target.word
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %fixup.count
-  br i1 %more, label %each, label %end
-end:
-  ret void
-}}
+{_fill_words("loop_fix", "FIXUP", "FIXUPS")}
 
 ; Have a random state be at another draw.
 define internal void @loop_draw(i64 %address, i64 %more) alwaysinline {{
@@ -186,28 +195,7 @@ end:
 }}
 
 ; Tell the rows where everything is now.
-define internal void @loop_patch(ptr %words) {{
-entry:
-{_header("PATCHES", "PATCH_COUNT")}
-  %any = icmp sgt i64 %patch.count, 0
-  br i1 %any, label %each, label %end
-each:
-  %i = phi i64 [ 0, %entry ], [ %next, %each ]
-  %offset = mul i64 %i, {{PATCH_WORDS}}
-  %place = add i64 %patches, %offset
-  %entry.at = getelementptr i64, ptr %words, i64 %place
-{_fields("entry.at", "PATCH", "TARGET", "SOURCE", "BYTES")}
-  %source.word = getelementptr i64, ptr %words, i64 %source
-  %target.word = getelementptr i64, ptr %words, i64 %target
-  %value = load i64, ptr %source.word
-  %moved = add i64 %value, %bytes
-  store i64 %moved, ptr %target.word
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %patch.count
-  br i1 %more, label %each, label %end
-end:
-  ret void
-}}
+{_fill_words("loop_patch", "PATCH", "PATCHES")}
 
 ; Behind the last of `steps` steps: the last states where they are wanted, zeros in the rows that were not computed.
 define internal void @loop_end(ptr %words, i64 %steps) {{

@@ -15,11 +15,7 @@ NO_KEY = -(1 << 63)
 
 
 def make_sort() -> Any:
-    """numba's function sort(source_at, other_at, count): sorts `count` keys, the greatest first.
-
-    other_at: of as much memory besides. There is room for a multiple of four keys. Gives the address where they are
-    then. To be called once in a kernel.
-    """
+    """numba's function sort(source_at, other_at, count), to be called once in a kernel."""
     from atled_cpu_numba.codegen import ints64
     from atled_cpu_numba.kernels.shared.options import inlined, piece
 
@@ -45,9 +41,9 @@ def make_sort() -> Any:
 
     @piece
     def sort(source_at, other_at, count):
-        """Sort `count` keys, the greatest first, with as much memory besides; the address where they are then.
+        """Sort `count` keys, the greatest first; the address where they are then, one of the two.
 
-        Room for a multiple of four of them is there.
+        source_at, other_at: addresses of the keys, and of as much memory besides; room for a multiple of four in both.
         """
         fours = (count + 3) // 4
         keys = ints64(source_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,22 +33,35 @@ _ERRORS = {_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
+def _make_are_within() -> Any:
+    """numba's function are_within(index, count, rows): whether all indices are rows', negative ones from the end.
+
+    Each share looks at all of them: nothing is written where one is out of range.
+    """
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    @inlined
+    def are_within(index, count, rows):
+        lowest, highest = 0, -1
+        for i in range(count):
+            lowest = min(lowest, index[i])
+            highest = max(highest, index[i])
+        return lowest >= -rows and highest < rows
+
+    return are_within
+
+
 def _build_take(itemsize: int) -> Callable[..., int]:
     from atled_cpu_numba.codegen import bytes8, ints32, ints64, words
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    items = {1: bytes8, 4: ints32, 8: ints64}[itemsize]
+    items, are_within = {1: bytes8, 4: ints32, 8: ints64}[itemsize], _make_are_within()
 
     @kernel
     def take(block, part, parts):
         w = words(block)
         index, count, rows, length = ints64(w[Block.index]), w[Block.count], w[Block.rows], w[Block.length]
-        # All of them, in each share: nothing is written where one is out of range.
-        lowest, highest = 0, -1
-        for i in range(count):
-            lowest = min(lowest, index[i])
-            highest = max(highest, index[i])
-        if lowest < -rows or highest >= rows:
+        if not are_within(index, count, rows):
             return _OUT_OF_RANGE
         first, after = w[Block.outer] * count * part // parts, w[Block.outer] * count * (part + 1) // parts
         if first == after:
@@ -77,17 +91,13 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
-    number, floats = real.kind, real.pointer
+    number, floats, are_within = real.kind, real.pointer, _make_are_within()
 
     @kernel
     def take_grad(block, part, parts):
         w = words(block)
         index, count, rows, length = ints64(w[Block.index]), w[Block.count], w[Block.rows], w[Block.length]
-        lowest, highest = 0, -1
-        for i in range(count):
-            lowest = min(lowest, index[i])
-            highest = max(highest, index[i])
-        if lowest < -rows or highest >= rows:
+        if not are_within(index, count, rows):
             return _OUT_OF_RANGE
         # A share is a range of rows: equal indices meet in one share.
         first, after = w[Block.outer] * rows * part // parts, w[Block.outer] * rows * (part + 1) // parts
