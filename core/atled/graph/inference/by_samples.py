@@ -1,4 +1,4 @@
-"""Chains of convolutions over a batch, taken some samples at a time: what is between them stays in the caches.
+"""Chains of layers over a batch, taken some samples at a time: what is between them stays in the caches.
 
 A convolution of a batch writes more than the caches hold, and the next one reads it from memory. Where the samples
 pass through a chain one after the other, each of its steps reads what was just written, and memory is wanted for few
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from atled.graph.nodes.loops import LoopOp
 
 _CONVOLUTIONS = frozenset(("Convolution", "DepthwiseConvolution"))
+_WEIGHTED = _CONVOLUTIONS | {"Affine"}
 _POOLINGS = frozenset(("AveragePooling", "MaxPooling", "SumPooling"))
+_REDUCTIONS = frozenset(("Max", "Mean", "Min", "Sum"))
 _JOINING = "Concatenate"
 
 # The form in which a kernel of several taps is read may be larger than the kernel: Winograd's of 3 x 3 is four times.
@@ -129,8 +131,12 @@ def _is_by_samples(node: IRNode, whole: Set[IRValue], batch: int) -> bool:
         )
     if spec.name == _JOINING:
         return attributes["axis"] > 0 and all(value in whole for value in node.inputs)
-    if spec.name in _CONVOLUTIONS:
+    if spec.name in _WEIGHTED:
         return x in whole and whole.isdisjoint(node.inputs[1:]) and attributes["base_axis"] > 0
+    if spec.name in _REDUCTIONS:
+        return x in whole and 0 not in attributes["axes"]
+    if spec.name == "Transpose":
+        return x in whole and attributes["axes"][0] == 0
     return spec.name in _POOLINGS and x in whole and x.ndim > len(attributes["kernel"]) + 1
 
 
@@ -150,11 +156,15 @@ def _moved_bytes(node: IRNode) -> int:
 def _read_again(node: IRNode) -> int:
     """The bytes that a node reads for each group of samples anew."""
     assert node.spec is not None
-    if node.spec.name not in _CONVOLUTIONS:
+    if node.spec.name not in _WEIGHTED:
         return 0
     weight = node.inputs[1]
     assert weight is not None
-    is_windows = node.attributes.get("group", 1) == 1 and weight.size > weight.shape[0] * weight.shape[1]
+    is_windows = (
+        node.spec.name in _CONVOLUTIONS
+        and node.attributes.get("group", 1) == 1
+        and weight.size > weight.shape[0] * weight.shape[1]
+    )
     return weight.desc.nbytes * (_FORM_OF_WINDOWS if is_windows else 1)
 
 

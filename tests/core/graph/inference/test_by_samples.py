@@ -89,12 +89,57 @@ def test_what_reads_all_samples_is_behind_the_loop():
     assert "Mean" not in check(y, x, loops=1)
 
 
-def test_what_scales_each_sample_ends_a_chain():
+def squeezed(rng, y, reduce=F.mean):
+    """y scaled by a number per sample and map, which follows from what all positions have in common."""
+    return y * F.sigmoid(convolved(rng, reduce(y, axis=(2, 3), keepdims=True), y.shape[1], 1))
+
+
+@pytest.mark.parametrize("reduce", [F.max, F.mean, F.min, F.sum])
+def test_what_scales_each_sample_is_within_a_chain(reduce):
     rng = np.random.default_rng(0)
     x = nn.Variable((4, 8, 24, 24))
-    y = inverted_residual(rng, x, 32, 16)
-    y = y * F.sigmoid(convolved(rng, F.mean(y, axis=(2, 3), keepdims=True), 16, 1))
-    check(inverted_residual(rng, y, 32, 16), x, loops=1)
+    y = squeezed(rng, inverted_residual(rng, x, 32, 16), reduce)
+    names = check(inverted_residual(rng, y, 32, 16), x, loops=1)
+    assert names.count("Convolution") == 7
+    assert {"Max", "Mean", "Min", "Sum"} & set(names)
+
+
+def test_a_number_per_sample_may_be_left_without_its_axes():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    y = F.mean(convolved(rng, F.relu(convolved(rng, x, 32, 1)), 16, 3), axis=(3, 1))
+    assert "Mean" in check(F.mean(y * y, axis=-1), x, loops=1)
+
+
+def test_scales_of_all_samples_end_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    y = convolved(rng, F.relu(convolved(rng, x, 32, 1)), 16, 3)
+    assert "Mul2" not in check(convolved(rng, y * F.mean(y, axis=(0, 2, 3), keepdims=True), 8, 1), x, loops=1)
+
+
+def test_layers_on_maps_behind_positions_are_within_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((3, 8, 25, 23))
+    y = F.transpose(convolved(rng, convolved(rng, x, 16, 1), 16, 5, 16, pad=(2, 2)), (0, 2, 3, 1))
+    y = (y - F.mean(y, axis=-1, keepdims=True)) * leaf(rng, 1, 1, 1, 16)
+    y = F.affine(F.tanh(F.affine(y, leaf(rng, 16, 48), leaf(rng, 48), base_axis=3)), leaf(rng, 48, 8), base_axis=-1)
+    names = check(convolved(rng, x + F.transpose(y, (0, 3, 1, 2)), 12, 1), x, loops=1)
+    assert names.count("Affine") == 2 == names.count("Transpose")
+
+
+def test_samples_that_change_places_end_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    y = convolved(rng, F.relu(convolved(rng, x, 32, 1)), 4, 3, pad=(1, 1))
+    assert "Transpose" not in check(convolved(rng, F.transpose(y, (1, 0, 2, 3)), 8, 1), x, loops=1)
+
+
+def test_a_product_with_what_is_no_parameter_ends_a_chain():
+    rng = np.random.default_rng(0)
+    x = nn.Variable((4, 8, 24, 24))
+    y = convolved(rng, F.relu(convolved(rng, x, 32, 1)), 4, 3, pad=(1, 1))
+    assert "Affine" not in check(F.affine(y, F.reshape(y, (24, -1)), base_axis=3), x, loops=1)
 
 
 def test_an_operand_that_is_the_same_for_all_samples_is_read_by_each():
