@@ -102,14 +102,11 @@ def _prepare_samples(spec: OpSpec, backend: str, type_config: str) -> bool:
     offered = [made for made in implementations(spec.name, backend) if made.op_version in (None, spec.version)]
     if not offered or spec.views or spec.opaque:
         return False
-    any_accepted = False
     (device, *_) = devices(backend)
-    for call in SampleCalls(spec, device).of(type_config):
-        accepting = [made for made in offered if made.accepts is None or made.accepts(call) is True]
-        if accepting:
-            any_accepted = True
-            prepare(max(accepting, key=lambda made: 0.0 if made.prefers is None else made.prefers(call)), call)
-    return any_accepted
+    takers = [taker for taker in SampleCalls(spec, device).takers(offered, type_config) if taker is not None]
+    for made, call in takers:
+        prepare(made, call)
+    return bool(takers)
 
 
 def backends_to_warm(names: Sequence[str]) -> list[tuple[str, str]]:

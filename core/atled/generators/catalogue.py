@@ -9,12 +9,12 @@ from typing import Any
 from atled.array_desc import ArrayDesc
 from atled.call import Call
 from atled.dtypes import is_float
-from atled.graph.nodes.dispatch import describe_call
+from atled.graph.nodes.dispatch import describe_call, in_front
 from atled.ops.elementwise import Elementwise, ElementwiseGradient, Numbered, derived_name, derived_spec
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec
 from atled.type_configs import compute_dtype
-from atled_contexts import Context
+from atled_contexts import Context, Implementation
 
 _RANDOM_STATE = ArrayDesc((2,), "int64")
 
@@ -50,20 +50,45 @@ class SampleCalls:
         self.spec = spec
         self.device_id = device_id
         self._arrays = [(sample, sample.draw()) for sample in spec.samples()]
-        self._made: dict[str, list[Call]] = {}
+        self._made: dict[tuple[str, bool], list[Call]] = {}
 
     def of(self, type_config: str) -> list[Call]:
         """One call per sample."""
-        if type_config not in self._made:
-            self._made[type_config] = [self._call(sample, arrays, type_config) for sample, arrays in self._arrays]
-        return self._made[type_config]
+        return self._calls(type_config, knows_layouts=True)
 
-    def _call(self, sample: Sample, arrays: Sequence[Any], type_config: str) -> Call:
+    def takers(self, offered: Sequence[Implementation], type_config: str) -> list[tuple[Implementation, Call] | None]:
+        """Per sample which implementation of a backend would compute it, and what it is asked; None where none would.
+
+        What knows no channel_last is asked for the call between transposes, as in a graph.
+        """
+        asked = [self._calls(type_config, knows_layouts=made.layout is not None) for made in offered]
+        return [_taker(list(zip(offered, calls, strict=True))) for calls in zip(*asked, strict=True)]
+
+    def _calls(self, type_config: str, *, knows_layouts: bool) -> list[Call]:
+        key = type_config, knows_layouts
+        if key not in self._made:
+            self._made[key] = [self._call(sample, arrays, *key) for sample, arrays in self._arrays]
+        return self._made[key]
+
+    def _call(self, sample: Sample, arrays: Sequence[Any], type_config: str, knows_layouts: bool) -> Call:
         dtype = compute_dtype(type_config)
         descs = [
             None if array is None else ArrayDesc(array.shape, dtype if is_float(array.dtype) else array.dtype)
             for array in arrays
         ]
         attributes = self.spec.check_attributes(sample.attributes, descs)
-        inputs = [*descs, _RANDOM_STATE] if self.spec.random else descs
+        inputs: Sequence[ArrayDesc | None] = [*descs, _RANDOM_STATE] if self.spec.random else descs
+        if self.spec.channelled and attributes["channel_last"] and not knows_layouts:
+            inputs, attributes = in_front(self.spec, inputs, attributes)
         return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, self.device_id)
+
+
+def _taker(asked: Sequence[tuple[Implementation, Call]]) -> tuple[Implementation, Call] | None:
+    """Which of the implementations that accept their call comes first."""
+    accepting = [(made, call) for made, call in asked if made.accepts is None or made.accepts(call) is True]
+    return max(accepting, key=_preference, default=None)
+
+
+def _preference(asked: tuple[Implementation, Call]) -> float:
+    made, call = asked
+    return 0.0 if made.prefers is None else made.prefers(call)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from atled.call import Call
 from atled.errors import four_parts
 from atled.generators.catalogue import SampleCalls, catalogue
 from atled.type_configs import computable, require
@@ -105,7 +104,7 @@ def _entry(offered: Sequence[Implementation], calls: SampleCalls, type_configs: 
     entry: Manifest = {"version": calls.spec.version}
     partial = []
     for type_config in type_configs:
-        notes = [_note(present, call) for call in calls.of(type_config)]
+        notes = [taker and (taker[0].note or UNNAMED) for taker in calls.takers(present, type_config)]
         if any(notes):
             entry[type_config] = sorted({note for note in notes if note})
             if not all(notes):
@@ -113,15 +112,6 @@ def _entry(offered: Sequence[Implementation], calls: SampleCalls, type_configs: 
     if len(entry) == 1:
         return None
     return {**entry, "partial": partial} if partial else entry
-
-
-def _note(offered: Sequence[Implementation], call: Call) -> str:
-    """The note of the implementation that would compute the call; "" where none would."""
-    accepting = [made for made in offered if made.accepts is None or made.accepts(call) is True]
-    if not accepting:
-        return ""
-    best = max(accepting, key=lambda made: 0.0 if made.prefers is None else made.prefers(call))
-    return best.note or UNNAMED
 
 
 def manifest_text(manifest: Manifest) -> str:

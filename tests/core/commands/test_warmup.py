@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import atled.warming
+from atled.call import Call, Prepared
 from atled.commands import USER_ERROR, main
 from atled.generators.catalogue import all_specs
+from atled.preparing import prepare
 from atled.warming import warm_up
-from atled_contexts import PluginError, Warming, report_preparation, warmings
+from atled_contexts import Implementation, PluginError, Warming, report_preparation, warmings
 
 
 @pytest.fixture
@@ -72,6 +74,26 @@ def test_the_command_refuses_what_it_cannot_warm(capsys: pytest.CaptureFixture[s
     assert "nothing to compile" in capsys.readouterr().err
     assert main(["warmup", "sim:wrong"]) == USER_ERROR
     assert "no type config 'wrong'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("type_config", ["float", "half"])
+def test_kernels_without_channel_last_are_prepared_for_the_calls_that_graphs_have(
+    type_config: str, pieces: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, bool, tuple[int, ...]]] = []
+
+    def recorded(made: Implementation, call: Call) -> Prepared:
+        assert call.inputs[0] is not None
+        asked.append((call.spec.name, call.channel_last, call.inputs[0].shape))
+        return prepare(made, call)
+
+    specs = tuple(spec for spec in all_specs() if spec.name in ("Convolution", "MaxPooling"))
+    monkeypatch.setattr(atled.warming, "all_specs", lambda: specs)
+    monkeypatch.setattr(atled.warming, "prepare", recorded)
+    assert warm_up("cpu", type_config).ops == 2
+    assert not any(is_last for _, is_last, _ in asked)
+    # The sample with channel_last, two leading axes and a kernel that its channels would be too few for.
+    assert ("Convolution", False, (2, 1, 3, 5)) in asked
 
 
 def test_cpu_names_its_kernels(few_ops: None) -> None:
