@@ -8,6 +8,7 @@ be one that pretends to have another processor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,6 +52,9 @@ def _programs() -> Iterator[Callable[[], None]]:
     yield lambda: _infer(_perceptron(F.relu))
     yield lambda: _infer(_lenet)
     yield lambda: _infer(_residual(batch_stat=False))
+    yield lambda: _infer(_inverted_residual(lambda h: F.minimum_scalar(F.relu(h), 6), is_weighed=False))
+    yield lambda: _infer(_inverted_residual(lambda h: h * F.sigmoid(h), is_weighed=True))
+    yield lambda: _infer(_encoder, (8, 16, 64))
 
 
 def _compute() -> None:
@@ -67,7 +71,7 @@ def _compute() -> None:
     F.randn(shape=(8, 8)).forward()
 
 
-_Network = Callable[[Any], Any]  # images (8, 1, 28, 28) -> scores (8, 10)
+_Network = Callable[[Any], Any]  # images (8, 1, 28, 28) -> scores (8, 10); of an encoder, sequences
 
 
 def _perceptron(activation: Callable[[Any], Any]) -> _Network:
@@ -107,6 +111,64 @@ def _residual(batch_stat: bool) -> _Network:
     return scores
 
 
+def _inverted_residual(activation: Callable[[Any], Any], is_weighed: bool) -> _Network:
+    """A block as MobileNetV2 has it, with what is before and behind; is_weighed: by channel, as in EfficientNet."""
+    import atled.functions as F
+    import atled.parametric_functions as PF
+
+    def normalized(h: Any, maps: int, name: str, **window: Any) -> Any:
+        h = PF.convolution(h, maps, with_bias=False, name=name, **window)
+        return PF.batch_normalization(h, batch_stat=False, name=name)
+
+    def weights(h: Any) -> Any:
+        h = activation(PF.convolution(F.mean(h, axis=(2, 3), keepdims=True), 4, (1, 1), name="squeeze"))
+        return F.sigmoid(PF.convolution(h, 64, (1, 1), name="excite"))
+
+    def scores(h: Any) -> Any:
+        three = {"kernel": (3, 3), "pad": (1, 1)}
+        h = activation(normalized(h, 16, "first", stride=(2, 2), **three))
+        inner = activation(normalized(h, 64, "in", kernel=(1, 1)))
+        inner = activation(normalized(inner, 64, "each", group=64, **three))
+        inner = inner * weights(inner) if is_weighed else inner
+        h = h + normalized(inner, 16, "out", kernel=(1, 1))
+        return PF.affine(F.mean(h, axis=(2, 3)), 10, name="scores")
+
+    return scores
+
+
+def _encoder(h: Any) -> Any:
+    """Two layers of a transformer's encoder, one with rectifiers, one with GELU."""
+    import atled as nn
+    import atled.functions as F
+    import atled.parametric_functions as PF
+
+    _, steps, size = h.shape
+    heads = 4
+
+    def apart(h: Any) -> Any:
+        return F.transpose(F.reshape(h, (-1, steps, heads, size // heads)), (0, 2, 1, 3))
+
+    def attended(h: Any, name: str) -> Any:
+        q, k, v = (apart(PF.affine(h, size, base_axis=2, name=name + part)) for part in "qkv")
+        weights = F.softmax(F.batch_matmul(q, k, transpose_b=True) * (size // heads) ** -0.5, 3)
+        joined = F.reshape(F.transpose(F.batch_matmul(weights, v), (0, 2, 1, 3)), (-1, steps, size))
+        return PF.affine(joined, size, base_axis=2, name=name + "o")
+
+    def normalized(h: Any, name: str) -> Any:
+        scale, shift = (nn.parameter.get_parameter_or_create(name + each, (1, 1, size)) for each in ("scale", "shift"))
+        centred = h - F.mean(h, axis=2, keepdims=True)
+        return centred * (F.mean(centred**2, axis=2, keepdims=True) + 1e-5) ** -0.5 * scale + shift
+
+    def gelu(h: Any) -> Any:
+        return h * (F.tanh((h + h * h * h * 0.044715) * (2 / math.pi) ** 0.5) + 1.0) * 0.5
+
+    for name, activation in (("first", F.relu), ("second", gelu)):
+        h = normalized(h + attended(h, name), name + "attended")
+        inner = activation(PF.affine(h, 4 * size, base_axis=2, name=name + "in"))
+        h = normalized(h + PF.affine(inner, size, base_axis=2, name=name + "out"), name + "scores")
+    return h
+
+
 def _train(network: _Network, solver: Any, decay: float = 0.0) -> None:
     """One step by each of the two usual losses."""
     import atled as nn
@@ -126,11 +188,11 @@ def _train(network: _Network, solver: Any, decay: float = 0.0) -> None:
         solver.update()
 
 
-def _infer(network: _Network) -> None:
+def _infer(network: _Network, shape: tuple[int, ...] = (8, 1, 28, 28)) -> None:
     import numpy as np
 
     import atled as nn
 
     nn.clear_parameters()
-    x = nn.Variable((8, 1, 28, 28))
+    x = nn.Variable(shape)
     nn.inference(network(x), [x])(np.zeros(x.shape, np.float32))
