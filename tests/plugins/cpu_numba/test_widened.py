@@ -69,6 +69,9 @@ def test_results_are_those_of_float32_rounded_once(config, name):
         (lambda x: F.transpose(x, (1, 0, 2)), [(5, 3, 8)]),
         (lambda x: F.transpose(x, (1, 0, 2)), [(5, 3, 7)]),
         (lambda x: F.transpose(x, (1, 0)), [(40, 70)]),
+        (lambda x: F.random_crop(x, (4, 3), seed=5), [(3, 7, 9)]),
+        (lambda x: F.random_flip(x, (1, 2), seed=5), [(3, 7, 9)]),
+        (lambda x: F.random_shift(x, (2, 3), seed=5), [(3, 7, 9)]),
     ],
 )
 def test_what_is_only_moved_keeps_its_bits(config, function, shapes):
@@ -97,6 +100,14 @@ def test_losses_of_probabilities_read_them_as_they_are(config, shape, axis):
     # NaN of bf16 is none to NumPy.
     expected = computed("float", loss, single).astype(DTYPES[config]).astype("f")
     np.testing.assert_array_equal(computed(config, loss, x).astype("f"), expected)
+
+
+@configs
+@pytest.mark.parametrize("shape", [(5, 7), (40, 300), (3, 4, 50)])
+def test_divergences_are_those_of_float32_rounded_once(config, shape):
+    p, q = (np.abs(drawn(config, *shape, seed=seed)) for seed in (0, 1))
+    expected = in_single(F.kl_multinomial, p, q).astype(DTYPES[config])
+    np.testing.assert_array_equal(computed(config, F.kl_multinomial, p, q), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values())

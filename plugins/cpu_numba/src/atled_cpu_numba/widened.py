@@ -31,7 +31,7 @@ from atled_cpu_numba.kernels.winograd import narrow_collecting
 
 # Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
-    **dict.fromkeys(("CELU", "CReLU"), composed.narrow_arguments),
+    **dict.fromkeys(("CELU", "CReLU", "KLMultinomial"), composed.narrow_arguments),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),

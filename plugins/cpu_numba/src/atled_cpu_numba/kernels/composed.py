@@ -33,14 +33,15 @@ def _prepare_doubled(call: Call) -> Prepared:
 
 
 def _prepare_divergence(call: Call) -> Prepared:
-    """KLMultinomial: p, q -> D."""
+    """KLMultinomial: p, q -> D; p and q may be narrow where D is float32."""
     p, total = call.inputs[0], call.outputs[0]
     assert p is not None
-    flat = ArrayDesc((total.size, p.size // max(1, total.size)), p.dtype)
+    given = ArrayDesc((total.size, p.size // max(1, total.size)), p.dtype)
+    made = given.astype(total.dtype)
     rows = Rows(call)
     *inputs, result = rows.arguments
-    terms = elementwise.prepare_program(_DIVERGENCE, (flat, flat), (flat,))
-    rows.add_carrying(terms, inputs, flat, any_axes.prepare(_sum(flat, (1,))), result)
+    terms = elementwise.prepare_program(_DIVERGENCE, (given, given), (made,))
+    rows.add_carrying(terms, inputs, made, any_axes.prepare(_sum(made, (1,))), result)
     return rows.finished("formula; sums of rows")
 
 
@@ -140,8 +141,8 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: x and y of a formula of float32 alone."""
-    return (0, 1) if call.spec.name in _DOUBLED else ()
+    """Which arguments are taken as they are where they are narrow: what formulas read or write of the size of x."""
+    return (0, 1) if call.spec.name in _DOUBLED or call.spec.name == "KLMultinomial" else ()
 
 
 def prepare(call: Call) -> Prepared:

@@ -58,6 +58,22 @@ def test_results_are_those_of_float32_rounded_once(config, shape, maps, pad, str
 
 
 @pytest.mark.parametrize("config", list(DTYPES))
+@pytest.mark.parametrize("shape, maps, pad, stride", [case for case in CASES if case[1] == 1])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_adjoints_are_those_of_float32_rounded_once(config, shape, maps, pad, stride, has_bias):
+    rng = np.random.default_rng(3)
+    shapes = [shape, (shape[1], 1, 3, 3), *([(shape[1],)] if has_bias else [])]
+    arrays = [rng.standard_normal(each).astype(DTYPES[config]) for each in shapes]
+
+    def function(*inputs):
+        return F.deconvolution(*inputs, pad=pad, stride=(stride, stride), group=shape[1])
+
+    check_rounded(
+        computed(config, function, *arrays), computed("float", function, *(array.astype("f") for array in arrays))
+    )
+
+
+@pytest.mark.parametrize("config", list(DTYPES))
 @pytest.mark.parametrize("width, stride", [(40, 1), (14, 1), (40, 2), (14, 2)])
 def test_infinities_and_nan_are_values(config, width, stride):
     x = any_numbers(np.random.default_rng(4), (2, 3, 9, width), DTYPES[config])
@@ -83,11 +99,12 @@ def test_channels_innermost_are_no_planes(config):
 
 @pytest.mark.skipif(not processor.has_half_instructions(), reason="the processor has no instructions for half")
 @pytest.mark.parametrize("width, is_taken", [(28, True), (7, False)])
-def test_half_is_taken_as_it_is_where_rows_are_vectors(width, is_taken):
+@pytest.mark.parametrize("op", ["Convolution", "Deconvolution"])
+def test_half_is_taken_as_it_is_where_rows_are_vectors(op, width, is_taken):
     # On any width of vectors: 16 lanes and fewer.
     x, w, y = (ArrayDesc(shape, np.float16) for shape in ((2, 6, width, width), (6, 1, 3, 3), (2, 6, width, width)))
     geometry = {"base_axis": 1, "pad": (1, 1), "stride": (1, 1), "dilation": (1, 1), "group": 6}
-    prepared = narrow_planes.prepare(Call(op_spec("Convolution"), (x, w, None), (y,), geometry))
+    prepared = narrow_planes.prepare(Call(op_spec(op), (x, w, None), (y,), geometry))
     assert (prepared is not None) is (is_taken or lanes_of("float32").vector <= width)
 
 

@@ -23,7 +23,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name, shape, attributes", CASES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_elements_and_places(run, parts, name, shape, attributes, dtype):
     spec, x = SPECS[name], np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     checked = spec.check_attributes(attributes, [ArrayDesc(x.shape, x.dtype)])

@@ -8,7 +8,7 @@ from atled_cpu_numba.kernels.depthwise import lines, planes
 from atled_cpu_numba.kernels.depthwise.plane_tasks import in_planes, in_rows
 from atled_cpu_numba.kernels.shared.launch import has_strides, narrow_dtypes
 
-_NAMES = ("Convolution", "DepthwiseConvolution", "ConvolutionDataGrad")
+_NAMES = ("Convolution", "DepthwiseConvolution", "ConvolutionDataGrad", "Deconvolution", "DepthwiseDeconvolution")
 
 
 def prepare(call: Call) -> Prepared | None:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.random.random_state import RandomState
 from atled_cpu_numba.kernels.shared.launch import (
-    REALS,
+    MOVED,
     fitting_shares,
     kernels_by_dtype,
     launch,
+    moved_as,
     refuse_floats,
     share_count,
 )
@@ -65,17 +66,18 @@ def _build(dtype: str) -> Callable[..., int]:
 
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.random.random_state import philox
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
 
-    floats, draw, half = Real(dtype).pointer, philox(), uint64(32)
+    elements, draw, half = moves_of(dtype).pointer, philox(), uint64(32)
 
     @kernel
     def random_places(block, part, parts):
         w = words(block)
         x, random_state, y, index = (
-            floats(w[Block.x]),
+            elements(w[Block.x]),
             words(w[Block.random_state]),
-            floats(w[Block.y]),
+            elements(w[Block.y]),
             ints64(w[Block.index]),
         )
         key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
@@ -130,12 +132,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return random_places
 
 
-_KERNELS = kernels_by_dtype("random_places", _build)
+_KERNELS = kernels_by_dtype("random_places", _build, dtypes=MOVED)
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64 and nothing is empty."""
-    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
+    """Whether elements of x, which are only moved, have 2, 4 or 8 bytes, and nothing is empty."""
+    return refuse_floats(call, MOVED, floats=(0,), empty=False, moves=True) or True
 
 
 def prepare(call: Call) -> Prepared:
@@ -159,7 +161,7 @@ def prepare(call: Call) -> Prepared:
     words += [word for axis in axes for word in axis]
     parts = fitting_shares(share_count(y.size / _ELEMENTS_PER_US, samples), 8 * table)
     arguments = (Block.x, Block.random_state, Block.y, Block.index, Block.workspace)
-    return launch(_KERNELS[x.dtype.name], words, arguments, parts=parts, workspace=8 * table * parts)
+    return launch(_KERNELS[moved_as(x.dtype)], words, arguments, parts=parts, workspace=8 * table * parts)
 
 
 def _axes(call: Call, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> list[list[int]]:
