@@ -107,9 +107,15 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading, make_writing
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
+    real, item, (elements, read), write = (
+        Real(real_of(dtype)),
+        item_bytes(dtype),
+        make_reading(dtype),
+        make_writing(dtype),
+    )
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -120,7 +126,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
         gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
         gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
         count = float(outer * inner)
-        row_bytes, most = size * channels * inner, step * inner
+        row_bytes, most = item * channels * inner, step * inner
         own = w[Backward.workspace] + part * w[Backward.share_bytes]
         totals, products = floats64(own), floats64(own + 8 * most)
         own += 16 * most
@@ -143,29 +149,30 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                     mixed[j] = number(0)
                 for piece in range((rows + 3) // 4):
                     some = min(4, rows - 4 * piece)
-                    at = (top + 4 * piece) * row_bytes + size * first * inner
+                    at = (top + 4 * piece) * row_bytes + item * first * inner
                     if w[Backward.before] != 0:
                         for n in range(some):
                             row = ((top + 4 * piece + n) * channels + first) * inner
                             call3(w[Backward.before], w[Backward.before_block], row, row + width)
                     x_at, gy_at = w[Backward.x] + at, w[Backward.gy] + at
                     if some == 4:
-                        x0, x1 = floats(x_at), floats(x_at + row_bytes)
-                        x2, x3 = floats(x_at + 2 * row_bytes), floats(x_at + 3 * row_bytes)
-                        g0, g1 = floats(gy_at), floats(gy_at + row_bytes)
-                        g2, g3 = floats(gy_at + 2 * row_bytes), floats(gy_at + 3 * row_bytes)
+                        x0, x1 = elements(x_at), elements(x_at + row_bytes)
+                        x2, x3 = elements(x_at + 2 * row_bytes), elements(x_at + 3 * row_bytes)
+                        g0, g1 = elements(gy_at), elements(gy_at + row_bytes)
+                        g2, g3 = elements(gy_at + 2 * row_bytes), elements(gy_at + 3 * row_bytes)
                         for j in range(width):
                             middle = middles[j]
-                            sums[j] += (g0[j] + g1[j]) + (g2[j] + g3[j])
-                            mixed[j] += (g0[j] * (x0[j] - middle) + g1[j] * (x1[j] - middle)) + (
-                                g2[j] * (x2[j] - middle) + g3[j] * (x3[j] - middle)
+                            a0, a1, a2, a3 = read(g0, j), read(g1, j), read(g2, j), read(g3, j)
+                            sums[j] += (a0 + a1) + (a2 + a3)
+                            mixed[j] += (a0 * (read(x0, j) - middle) + a1 * (read(x1, j) - middle)) + (
+                                a2 * (read(x2, j) - middle) + a3 * (read(x3, j) - middle)
                             )
                     else:
                         for n in range(some):
-                            x, gy = floats(x_at + n * row_bytes), floats(gy_at + n * row_bytes)
+                            x, gy = elements(x_at + n * row_bytes), elements(gy_at + n * row_bytes)
                             for j in range(width):
-                                sums[j] += gy[j]
-                                mixed[j] += gy[j] * (x[j] - middles[j])
+                                sums[j] += read(gy, j)
+                                mixed[j] += read(gy, j) * (read(x, j) - middles[j])
                 for j in range(width):
                     totals[j] += float(sums[j])
                     products[j] += float(mixed[j])
@@ -184,18 +191,18 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                     b[j] = number(-slope * product * inverse * inverse / count) if batch_stat != 0 else number(0)
                     c[j] = number(-slope * total / count) if batch_stat != 0 else number(0)
             for n in range(outer - 1, -1, -1):  # as in the kernel for rows
-                at = size * (n * channels + first) * inner
-                x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
+                at = item * (n * channels + first) * inner
+                x, gy, gx = elements(w[Backward.x] + at), elements(w[Backward.gy] + at), elements(w[Backward.gx] + at)
                 if w[Backward.gy] == w[Backward.gx]:  # as in the kernel for rows
                     for j in range(width):
-                        gx[j] = gx[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                        write(gx, j, read(gx, j) * a[j] + ((read(x, j) - middles[j]) * b[j] + c[j]))
                 else:
                     for j in range(width):
-                        gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                        write(gx, j, read(gy, j) * a[j] + ((read(x, j) - middles[j]) * b[j] + c[j]))
         return 0
 
     return normalize_grad_columns
 
 
 ROWS = kernels_by_dtype("normalize_grad_rows", _build_rows, dtypes=ANY)
-COLUMN_WISE = kernels_by_dtype("normalize_grad_columns", _build_columns)
+COLUMN_WISE = kernels_by_dtype("normalize_grad_columns", _build_columns, dtypes=ANY)

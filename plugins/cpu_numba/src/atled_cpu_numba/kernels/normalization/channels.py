@@ -12,6 +12,8 @@ from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.normalization import backward, forward
 from atled_cpu_numba.kernels.normalization.backward import Backward
 from atled_cpu_numba.kernels.normalization.forward import FEWEST_COLUMNS, MOST_COLUMNS, Forward
+from atled_cpu_numba.kernels.shared.elements import real_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
     has_empty,
@@ -60,16 +62,12 @@ def accepts(call: Call) -> bool | str:
 def narrow_arguments(call: Call) -> tuple[int, ...]:
     """Which arguments, inputs and then outputs, are taken as they are where they are narrow: those of the size of x.
 
-    By rows alone. What belongs to channels is float32.
+    What belongs to channels is float32.
     """
-    x = call.outputs[0]
     positions = (0, 5) if call.spec.name == "BatchNormalization" else (0, 1, 5)
     descs = [*call.inputs, *call.outputs]
     dtypes = {desc.dtype.name for n in positions if (desc := descs[n]) is not None}
-    if len(dtypes) != 1 or not dtypes.issubset(narrow_dtypes()):
-        return ()
-    axis = call.attributes["axes"][0] % x.ndim
-    return positions if math.prod(x.shape[axis + 1 :]) >= _ROW else ()
+    return positions if len(dtypes) == 1 and dtypes.issubset(narrow_dtypes()) else ()
 
 
 def prepare(call: Call) -> Prepared:
@@ -89,10 +87,11 @@ def prepare(call: Call) -> Prepared:
         step = min(-(-_RUN_BYTES // (x.dtype.itemsize * inner)), max(1, channels // parts))
         share_bytes = 64 * step
     else:
-        width, most = channels * inner, MOST_COLUMNS[x.dtype.name]
+        width, real = channels * inner, real_of(x.dtype.name)
+        most = MOST_COLUMNS[real]
         parts = share_count(work_us, -(-width // FEWEST_COLUMNS))
         step = min(-(-channels // max(parts, -(-width // most))), max(1, most // inner))
-        share_bytes = in_lines((2 * 8 + 4 * x.dtype.itemsize) * step * inner)
+        share_bytes = in_lines((2 * 8 + 4 * SIZES[real]) * step * inner)
     is_forward = name == "BatchNormalization"
     block = Forward if is_forward else Backward
     words = filled(

@@ -130,9 +130,15 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading, make_writing
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
+    real, item, (elements, read), write = (
+        Real(real_of(dtype)),
+        item_bytes(dtype),
+        make_reading(dtype),
+        make_writing(dtype),
+    )
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -145,7 +151,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
         batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
         decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
         count = float(outer * inner)
-        row_bytes, most = size * channels * inner, step * inner
+        row_bytes, most = item * channels * inner, step * inner
         own = w[Forward.workspace] + part * w[Forward.share_bytes]
         totals, squares = floats64(own), floats64(own + 8 * most)
         own += 16 * most
@@ -158,19 +164,19 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             first = unit * step
             taken = min(step, channels - first)
             width = taken * inner
-            x_at = w[Forward.x] + size * first * inner
+            x_at = w[Forward.x] + item * first * inner
             if batch_stat != 0:
-                shift = floats(x_at)
+                shift = elements(x_at)
                 for j in range(width):
                     totals[j] = 0.0
                     squares[j] = 0.0
-                    shifts[j] = shift[j // inner * inner]
+                    shifts[j] = read(shift, j // inner * inner)
                     middles[j] = number(0)
                 some = min(_FIRST_ROWS, outer)
                 for n in range(some):
-                    x = floats(x_at + n * row_bytes)
+                    x = elements(x_at + n * row_bytes)
                     for j in range(width):
-                        middles[j] += x[j] - shifts[j]
+                        middles[j] += read(x, j) - shifts[j]
                 for j in range(width):
                     middles[j] = shifts[j] + middles[j] / number(some)
                 for top in range(0, outer, STRETCH_ROWS):
@@ -180,31 +186,33 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                         parts_of_squares[j] = number(0)
                     for _ in range(rows // 8):
                         x0, x1, x2, x3 = (
-                            floats(at),
-                            floats(at + row_bytes),
-                            floats(at + 2 * row_bytes),
-                            floats(at + 3 * row_bytes),
+                            elements(at),
+                            elements(at + row_bytes),
+                            elements(at + 2 * row_bytes),
+                            elements(at + 3 * row_bytes),
                         )
                         at += 4 * row_bytes
                         x4, x5, x6, x7 = (
-                            floats(at),
-                            floats(at + row_bytes),
-                            floats(at + 2 * row_bytes),
-                            floats(at + 3 * row_bytes),
+                            elements(at),
+                            elements(at + row_bytes),
+                            elements(at + 2 * row_bytes),
+                            elements(at + 3 * row_bytes),
                         )
                         at += 4 * row_bytes
                         for j in range(width):
                             around = middles[j]
-                            a, b, c, d = x0[j] - around, x1[j] - around, x2[j] - around, x3[j] - around
-                            e, f, g, h = x4[j] - around, x5[j] - around, x6[j] - around, x7[j] - around
+                            a, b = read(x0, j) - around, read(x1, j) - around
+                            c, d = read(x2, j) - around, read(x3, j) - around
+                            e, f = read(x4, j) - around, read(x5, j) - around
+                            g, h = read(x6, j) - around, read(x7, j) - around
                             rests[j] += ((a + b) + (c + d)) + ((e + f) + (g + h))
                             parts_of_squares[j] += ((a * a + b * b) + (c * c + d * d)) + (
                                 (e * e + f * f) + (g * g + h * h)
                             )
                     for _ in range(rows % 8):
-                        x = floats(at)
+                        x = elements(at)
                         for j in range(width):
-                            d = x[j] - middles[j]
+                            d = read(x, j) - middles[j]
                             rests[j] += d
                             parts_of_squares[j] += d * d
                         at += row_bytes
@@ -235,10 +243,10 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                     scales[j] = scale
                     addends[j] = beta[channel]
             for n in range(outer - 1, -1, -1):  # as in the kernel for rows
-                at = size * (n * channels + first) * inner
-                x, y = floats(w[Forward.x] + at), floats(w[Forward.y] + at)
+                at = item * (n * channels + first) * inner
+                x, y = elements(w[Forward.x] + at), elements(w[Forward.y] + at)
                 for j in range(width):
-                    y[j] = (x[j] - middles[j]) * scales[j] + addends[j]
+                    write(y, j, (read(x, j) - middles[j]) * scales[j] + addends[j])
                 if w[Forward.after] != 0:
                     row = (n * channels + first) * inner
                     call3(w[Forward.after], w[Forward.after_block], row, row + width)
@@ -248,4 +256,4 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
 
 ROWS = kernels_by_dtype("normalize_rows", _build_rows, dtypes=ANY)
-COLUMN_WISE = kernels_by_dtype("normalize_columns", _build_columns)
+COLUMN_WISE = kernels_by_dtype("normalize_columns", _build_columns, dtypes=ANY)

@@ -178,6 +178,21 @@ def make_reading(dtype: str, *, compared: bool = False) -> tuple[Any, Any]:
     return with_one, opaque
 
 
+def make_writing(dtype: str) -> Any:
+    """numba's function write(elements, i, value), elements as `make_reading` has them: narrow ones are rounded.
+
+    For loops that LLVM vectorizes.
+    """
+    if dtype in STORED:
+        return make_element_access(dtype)[1]
+
+    @inlined
+    def write(pointer, i, value):
+        pointer[i] = value
+
+    return write
+
+
 def make_element_access(dtype: str, *, alone: bool = False) -> tuple[Any, Any]:
     """Intrinsics load_element(address, i) -> the float32 of element i there, and store_element(address, i, value).
 
