@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import cached_property, partial
 from typing import Any, Protocol, runtime_checkable
 
 from atled.array_desc import ArrayDesc
@@ -15,6 +16,7 @@ from atled.errors import four_parts, in_words
 from atled.graph.nodes.dispatch import describe_call, engine_candidate, in_front, is_transposed
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall
+from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled.preparing import prepare
 from atled.type_configs import how_computed
@@ -22,6 +24,17 @@ from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
 
 __all__ = ["CallExplanation", "Explanation", "explain"]
+
+
+class InPlan(NamedTuple):
+    """What the plan of an inference makes of calls that were recorded.
+
+    elsewhere: by the number of a call that it does not run as it was recorded what became of it, in words.
+    loops: what it has of loops over samples, in words.
+    """
+
+    elsewhere: Mapping[int, str]
+    loops: Sequence[str]
 
 
 class CallExplanation:
@@ -50,6 +63,22 @@ class CallExplanation:
         self.context = context
         self.call = call
         self.candidates = tuple(candidates)
+        self._find_elsewhere: Callable[[], str] | None = None
+
+    @cached_property
+    def elsewhere(self) -> str:
+        """What became of the call in the plan of an inference, such as "in the bias of Affine, which is computed once".
+
+        "" where that runs it as it was recorded, and for a call of no inference. It makes the plan for that, see
+        `Explanation.loops`.
+        """
+        return "" if self._find_elsewhere is None else self._find_elsewhere()
+
+    def of_inference(self, find_elsewhere: Callable[[], str]) -> CallExplanation:
+        """The same of a call of an inference; find_elsewhere: asked when it is printed, see `elsewhere`."""
+        found = copy(self)
+        found._find_elsewhere = find_elsewhere
+        return found
 
     @property
     def chosen(self) -> Candidate | None:
@@ -87,6 +116,7 @@ class CallExplanation:
             "device_id": self.context.device_id,
             "is_view": self.is_view,
             "is_transposed": self.is_transposed,
+            "elsewhere": self.elsewhere,
             "candidates": [
                 {
                     "backend": candidate.backend,
@@ -114,18 +144,21 @@ class CallExplanation:
             lines.append(f"a fallback: {chosen.reason}")
         lines.append(candidates_table(self.candidates))
         lines += [self.types] if self.types else []
-        return "\n".join([*lines, *([f"the way: {self.way}"] if self.way else [])])
+        lines += [f"the way: {self.way}"] if self.way else []
+        return "\n".join([*lines, *([f"in the inference: {self.elsewhere}"] if self.elsewhere else [])])
 
 
 class Explanation:
     """One or several calls, in the order in which they would run.
 
-    find_loops: asked when it is printed: what a plan of the calls has of loops over samples, in words.
+    find_plan: asked when it is printed: what the plan of an inference makes of the calls.
     """
 
-    def __init__(self, calls: Sequence[CallExplanation], find_loops: Callable[[], Sequence[str]] | None = None) -> None:
+    def __init__(self, calls: Sequence[CallExplanation], find_plan: Callable[[], InPlan] | None = None) -> None:
+        self._find_plan = find_plan
         self.calls = tuple(calls)
-        self._find_loops = find_loops
+        if find_plan is not None:
+            self.calls = tuple(call.of_inference(partial(self._elsewhere, number)) for number, call in enumerate(calls))
 
     @cached_property
     def loops(self) -> tuple[str, ...]:
@@ -133,12 +166,19 @@ class Explanation:
 
         It makes the plan for that, as the first call of the inference does, and so may compile kernels.
         """
-        if self._find_loops is None:
-            return ()
+        return tuple(self._in_plan.loops)
+
+    @cached_property
+    def _in_plan(self) -> InPlan:
+        if self._find_plan is None:
+            return InPlan({}, ())
         try:
-            return tuple(self._find_loops())
+            return self._find_plan()
         except Exception as error:  # what the calls raise, or third-party code; what is told of them stays true
-            return (f"planning it fails: {in_words(error)}",)
+            return InPlan({}, (f"planning it fails: {in_words(error)}",))
+
+    def _elsewhere(self, number: int) -> str:
+        return self._in_plan.elsewhere.get(number, "")
 
     def to_json(self) -> list[dict[str, Any]]:
         """The same as plain values for `json.dumps`."""
@@ -163,8 +203,8 @@ def explain(target: Variable | Explained | Callable[..., Any], *inputs: Any, **a
         graph computes, or a description of a program.
 
     Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`, and plans an inference,
-    see `Explanation.loops`. Raises what the call itself would raise for wrong shapes or attributes, TypeError for
-    another target.
+    see `CallExplanation.elsewhere` and `Explanation.loops`. Raises what the call itself would raise for wrong shapes or
+    attributes, TypeError for another target.
     """
     if isinstance(target, Explained):
         return target.explain()
@@ -211,11 +251,9 @@ def _desc(spec: OpSpec, position: int, item: Any) -> ArrayDesc | None:
     return None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
 
 
-def explain_calls(
-    functions: Sequence[RecordedCall], find_loops: Callable[[], Sequence[str]] | None = None
-) -> Explanation:
-    """Who would compute recorded calls, and why; find_loops: see `Explanation`."""
-    return Explanation([_explain_function(function) for function in functions], find_loops)
+def explain_calls(functions: Sequence[RecordedCall], find_plan: Callable[[], InPlan] | None = None) -> Explanation:
+    """Who would compute recorded calls, and why; find_plan: see `Explanation`."""
+    return Explanation([_explain_function(function) for function in functions], find_plan)
 
 
 def _explain_function(function: RecordedCall) -> CallExplanation:

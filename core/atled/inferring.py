@@ -112,13 +112,23 @@ class Inference:
     @property
     def plan(self) -> Plan:
         """The plan that ran last, to be printed; before the first call that for inputs as they were recorded."""
-        return self._planned(self._last or tuple((desc.shape, desc.dtype) for desc in self._descs)).runner.plan
+        return self._last_runner().plan
+
+    def _last_runner(self) -> Runner:
+        return self._planned(self._last or tuple((desc.shape, desc.dtype) for desc in self._descs)).runner
 
     def explain(self) -> Explanation:
-        """Who would compute each recorded call, and why; and which ones the plan runs in a loop over samples."""
-        from atled.explanation import explain_calls  # lazy: few programs ask
+        """Who would compute each recorded call, and why.
 
-        return explain_calls(self._recorded.functions, lambda: loops_in_words(self.plan))
+        And which ones the plan computes once, of parameters alone, in others, or in a loop over samples.
+        """
+        from atled.explanation import InPlan, explain_calls  # lazy: few programs ask
+
+        def found() -> InPlan:
+            runner = self._last_runner()
+            return InPlan(runner.elsewhere, loops_in_words(runner.plan))
+
+        return explain_calls(self._recorded.functions, found)
 
     def __call__(self, *arrays: Any) -> Any:  # Any: an array or a list of them, as the outputs were given
         """The outputs for some inputs, as new NumPy arrays.

@@ -274,3 +274,35 @@ def test_a_function_in_python_is_refused_with_what_to_write_instead() -> None:
     x = nn.Variable((2, 3))
     with pytest.raises(ValueError, match=r"Square, a PythonFunction[\s\S]*What to do: compute with forward\(\)"):
         nn.inference(F.exp(Square()(x)), x)
+
+
+def test_an_explanation_tells_what_does_not_run_as_it_was_recorded():
+    x = nn.Variable((2, 3, 8, 8))
+    weight = nn.Variable.from_numpy_array(np.ones((4, 3, 3, 3), np.float32))
+    shift = nn.Variable.from_numpy_array(np.ones((1, 5), np.float32))
+    h = F.relu(PF.batch_normalization(F.convolution(x, F.tanh(weight)), batch_stat=False, name="n"))
+    h = F.relu(PF.batch_normalization(F.average_pooling(h, (3, 3)), batch_stat=False, name="m"))
+    y = PF.affine(F.max_pooling(F.leaky_relu(h), (2, 2)), 5, name="a") + shift
+    explained = nn.explain(nn.inference(y, x))
+    assert [(call.op, call.elsewhere) for call in explained.calls] == [
+        ("Tanh", "computed once, of parameters alone"),
+        ("Convolution", ""),
+        ("BatchNormalization", "in the weight and the bias of Convolution, which are computed once"),
+        ("ReLU", ""),
+        ("AveragePooling", ""),
+        ("BatchNormalization", "a multiplication and an addition, by values that are computed once"),
+        ("ReLU", ""),
+        ("LeakyReLU", "behind the maxima that read it, on fewer elements"),
+        ("MaxPooling", ""),
+        ("Affine", ""),
+        ("Add2", "in the bias of Affine, which is computed once"),
+    ]
+    assert "\nin the inference: in the bias of Affine" in str(explained.calls[-1])
+    assert [call["elsewhere"] for call in explained.to_json()] == [call.elsewhere for call in explained.calls]
+    assert all(call.elsewhere == "" for call in nn.explain(y).calls)
+
+
+def test_an_explanation_does_not_say_that_a_view_of_a_parameter_is_computed_once():
+    x, weight = nn.Variable((2, 4)), nn.Variable((4, 4))
+    explained = nn.explain(nn.inference(F.reshape(weight, (2, 8)) * F.concatenate(x, x), x))
+    assert [call.elsewhere for call in explained.calls] == ["", "", ""]

@@ -120,12 +120,14 @@ class Compiled(NamedTuple):
     plan: its targets are the outputs.  shapes: of these.
     keys: of what it reads that depends on parameters alone: its outside arrays behind inputs and parameters.
     fixed: what computes each of these; not all of them need to be there at one time.
+    elsewhere: by number of a call that does not run as it was recorded what became of it, in words.
     """
 
     plan: Plan
     shapes: tuple[tuple[int, ...], ...]
     keys: tuple[Hashable, ...]
     fixed: Mapping[Hashable, FixedPlan | FoldedOnHost]
+    elsewhere: Mapping[int, str]
 
 
 def compile_inference(
@@ -151,7 +153,8 @@ def compile_inference(
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
         building = _Building(recorded, inputs, parameters, known, on_host)
         plan = lower(building.graph, building.results())
-    return Compiled(plan, shapes, tuple(building.imported), _fixed_plans(building, recorded))
+    keys = tuple(building.imported)
+    return Compiled(plan, shapes, keys, _fixed_plans(building, recorded), building.elsewhere())
 
 
 def _fixed_plans(building: _Building, recorded: Recorded) -> dict[Hashable, FixedPlan | FoldedOnHost]:
@@ -248,6 +251,8 @@ class _Building:
         self._are_fixed = fixed_values_of(recorded)
         self._first = 1 + max([len(inputs) - 1, *(number for number, _ in parameters)])
         self._values: dict[Operand, IRValue | None] = {None: None}
+        self._each_time: set[int] = set()  # calls of parameters alone that run all the same
+        self._elsewhere: dict[int, str] = {}
         self._joined = JoinedAxes()
         # The inputs of other shapes, and what depends on these.
         self._changed: set[Operand] = {
@@ -275,6 +280,11 @@ class _Building:
                     self._note_changed(number, call, made)
         return [self._present(output) for output in self._recorded.outputs]
 
+    def elsewhere(self) -> dict[int, str]:
+        """See `Compiled`."""
+        calls = {each[0] for each in self._are_fixed if isinstance(each, tuple)} - self._each_time
+        return {**dict.fromkeys(calls, "computed once, of parameters alone"), **self._elsewhere}
+
     def _note_changed(self, number: int, call: OneCall, made: Sequence[IRValue]) -> None:
         """Look at the sizes of a call that depends on inputs of other shapes; ValueError where they do not fit."""
         self._changed.update((number, position) for position in range(len(call.output_shapes)))
@@ -301,6 +311,7 @@ class _Building:
             if call.spec.views or fixed.desc.nbytes > max(_SMALL_BYTES, self._bytes_of(call)):
                 # Memory of its own would cost more than it saves: a view has none, what is repeated reads less.
                 made = added(self.graph, call, [self._value(each) for each in call.operands])
+                self._each_time.add(operand[0])
                 self._values.update(((operand[0], position), value) for position, value in enumerate(made))
             else:
                 self._values[operand] = self._import(operand, fixed, lambda graph: graph.present(operand))
@@ -385,6 +396,7 @@ class _Building:
             found = self._import_pair(number, "normal", compute(self._fixed), compute)
         if found is None:
             return None
+        self._elsewhere[number] = "a multiplication and an addition, by values that are computed once"
         self.graph.context = call.context
         return x * found[0] + found[1]
 
@@ -403,7 +415,10 @@ class _Building:
         if x.dtype != before.dtype:  # whole numbers, which the function makes floats
             return None
         maxima = added(self.graph, call, [x], self._joined.attributes_for(call, [x]))[0]
-        return added(self.graph, maker, [maxima])[0] if math.prod(maxima.shape) < math.prod(x.shape) else None
+        if math.prod(maxima.shape) >= math.prod(x.shape):
+            return None
+        self._elsewhere[source[0]] = "behind the maxima that read it, on fewer elements"
+        return added(self.graph, maker, [maxima])[0]
 
     def _maker(self, source: Operand) -> tuple[OneCall, IRValue] | None:
         """The product that makes a value for one reader out of an input x and of parameters, and x."""
@@ -434,6 +449,7 @@ class _Building:
             return None
         if is_on_host:
             self.on_host[number] = lambda looks: (compute(looks),)
+        self._elsewhere[number] = f"in the bias of {maker.spec.name}, which is computed once"
         weight, bias = self._value(maker.operands[1]), self._import((number, "bias"), bias, partial(_found, compute))
         return added(self.graph, maker, [x, weight, bias])[0]
 
@@ -459,7 +475,10 @@ class _Building:
             found = self._import_pair(number, "product", pattern.descs, compute)
             if found is not None:
                 self.alike[number] = pattern, read
-        return None if found is None else added(self.graph, maker, [x, *found])[0]
+        if found is None:
+            return None
+        self._elsewhere[number] = f"in the weight and the bias of {maker.spec.name}, which are computed once"
+        return added(self.graph, maker, [x, *found])[0]
 
     def _descs_on_host(self, call: OneCall, maker: OneCall, x: ArrayDesc, compute: Pair) -> Sequence[ArrayDesc] | None:
         """What weight and bias look like that NumPy computes for a normalization in a product of x."""

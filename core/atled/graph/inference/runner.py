@@ -24,10 +24,12 @@ class Runner(ABC):
     compiled: its outside arrays are the inputs, the parameters, and what is computed from these alone.
     descs: of the inputs.
     shapes: of the outputs.
+    elsewhere: see `Compiled`.
     """
 
     def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
         self.plan = compiled.plan
+        self.elsewhere = compiled.elsewhere
         self._compiled = compiled
         self._descs = list(descs)
         self.shapes = compiled.shapes
