@@ -217,7 +217,7 @@ class ArrayCell:
                 EPOCH.bump()
             self.outdate_copies()
             self._copies = self._copies or None
-        self.code = _code(place, dtype)
+        self.code = code_of(place, dtype)
         self.place = place
         self.dtype = dtype
         self.storage = storage
@@ -386,7 +386,7 @@ class ArrayCell:
         self.is_data = True
         self.dtype = dtype
         self.storage = storage
-        self.code = _code(HOST, dtype)
+        self.code = code_of(HOST, dtype)
         self.pending = None
         return storage
 
@@ -608,7 +608,8 @@ ABSENT = -9
 _CODES: dict[tuple[Place, np.dtype], int] = {}
 
 
-def _code(place: Place, dtype: np.dtype) -> int:
+def code_of(place: Place, dtype: np.dtype) -> int:
+    """The code of cells whose head is of that dtype in that place."""
     key = (place, dtype)
     code = _CODES.get(key)
     return _CODES.setdefault(key, len(_CODES)) if code is None else code

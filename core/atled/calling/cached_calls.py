@@ -12,7 +12,7 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
-from atled.arrays.spares import spares_of
+from atled.arrays.spares import Spares, spares_of
 from atled.arrays.together import written_together
 from atled.calling.call_tables import is_found, keep
 from atled.graph.record.random_state import new_random_state
@@ -20,6 +20,9 @@ from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.one_call import CastCall, DeviceCall, NativeCall, OneCall, ShortCall, random_state_by_shape
 from atled.random import random_key
 from atled.variable import Variable
+
+_NOTES = 4
+"""How often a call enters an inline cache: where more come round than there is room for, entering would cost more."""
 
 _RANDOM_STATES = spares_of(ArrayCell, 2, np.dtype(np.int64))
 
@@ -34,6 +37,7 @@ class CachedCall:
     shape: of the first output.  pattern: what such a call is recorded from.  floats: its float attributes, which are
         those of every call if the key has them (`has_fixed_floats`).
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
+    notes_left: how often it may still be entered into an inline cache, which it must be fit for.
     """
 
     __slots__ = (
@@ -55,6 +59,7 @@ class CachedCall:
         "launch",
         "new_array",
         "new_cell",
+        "notes_left",
         "pattern",
         "shape",
         "workspaces",
@@ -72,6 +77,7 @@ class CachedCall:
         self.shape = descs[0].shape if descs else ()
         self._is_view = spec.views
         self.is_plain = False
+        self.notes_left = 0
         self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
         self._casts = call if isinstance(call, CastCall) else None
         self._on_host = isinstance(call, ShortCall | CastCall)  # and so are its outputs, in the dtypes that it names
@@ -91,7 +97,21 @@ class CachedCall:
             ((dtype, size),) = outputs
             arrays, (cells,) = spares_of(NdArray, size, dtype, call.place), self._spares
             self.arrays, self.new_array = arrays.ring, arrays.new
+            if isinstance(call, NativeCall) and call.is_brief and call.inline_call is not None and arrays.is_kept:
+                self.notes_left = _NOTES
             self.cells, self.new_cell = cells.ring, cells.new
+
+    @property
+    def native(self) -> NativeCall:
+        """Of a plain call in host memory, how it is launched."""
+        assert isinstance(self._call, NativeCall)
+        return self._call
+
+    @property
+    def spare_arrays(self) -> Spares[NdArray]:
+        """Of a plain call, the spares for its output."""
+        dtype, size = self._call.outputs[0]  # type: ignore[attr-defined]  # all plain ones have it
+        return spares_of(NdArray, size, dtype, self._call.place)  # type: ignore[attr-defined]
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""

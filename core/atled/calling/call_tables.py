@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable
 from typing import Any
 
@@ -25,6 +26,9 @@ In the place of a generation, `_RECORDED` has what calls are recorded from: no p
 """
 
 _RECORDED = -1
+
+INLINE_CACHES: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Those that have had a call; they know calls of all tables."""
 
 
 class _Observed(dict[Hashable, Any]):
@@ -85,6 +89,8 @@ def forget_calls() -> None:
     for table in list(_tables.values()):
         table.clear()  # descriptions that are kept know which table was theirs
     _tables.clear()
+    for cache in list(INLINE_CACHES):
+        cache.forget()
     change_everywhere()
 
 

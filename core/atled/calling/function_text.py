@@ -14,7 +14,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ABSENT, Use
@@ -28,6 +28,9 @@ from atled.named_tuple import NamedTuple
 from atled.ops.spec import REQUIRED, SPECS, Attribute, OpSpec
 from atled.variable import Variable
 from atled_contexts.surroundings import here
+
+if TYPE_CHECKING:
+    from atled.calling.inline_cache import InlineCache
 
 _MODULE = "atled.functions"
 """Where users find them."""
@@ -58,6 +61,7 @@ _NAMES: dict[str, Any] = {
     "_apply": apply,
     "_here": here,
     "_in_force": in_force,
+    "_inline": None,
     "_NdArray": NdArray,
     "_new": Variable.__new__,
     "_next": next,
@@ -124,6 +128,19 @@ if _status:
     _call.fail(_status, [{addresses}])
 """
 
+# What an inline cache has is made again natively.
+_INLINE = """
+if _inline is not None:
+    _array = _inline(_calls, {given})
+    if _array is not None:
+        return _array
+"""
+
+_NOTE = """
+if _call.notes_left:
+    _cache.note(_calls, _call, {inputs}, {attributes})
+"""
+
 _RETURN_ARRAY = """
 _array.shape = _call.shape
 return _array
@@ -179,7 +196,18 @@ def _complete(function: FunctionType, spec: OpSpec, file: str) -> None:
     whole = _defined(source(spec), file, dict(function.__globals__))
     if "_references" in whole.__code__.co_names:
         function.__globals__.update(proven_counts(whole, spec))
+    if "_cache" in whole.__code__.co_names:
+        function.__globals__.setdefault("_cache", _inline_cache(function.__globals__, spec))
     function.__code__ = whole.__code__
+
+
+def _inline_cache(namespace: dict[str, Any], spec: OpSpec) -> InlineCache:
+    """A cache whose function the names of a text then have."""
+    from atled.calling.inline_cache import InlineCache  # lazy: what is only recorded needs none
+
+    text = _Text(spec)
+    install = functools.partial(namespace.__setitem__, "_inline")
+    return InlineCache(install, len(text.inputs), len(text.key_attributes), len(text.floats))
 
 
 FUNCTIONS = _Functions()
@@ -224,6 +252,9 @@ class _Text:
         self.floats = [item for item in self.arguments if item.kind == "float"]
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
         self.has_fixed_floats = has_fixed_floats(spec)
+        self.key_attributes = [item for item in self.arguments if in_key(spec, item)]
+        # The kernels of formulas are the brief ones.
+        self.is_inlined = spec.program is not None and not (spec.variadic or self.has_fixed_floats)
         passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
         self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "
@@ -300,9 +331,16 @@ class _Text:
         lines += _indented(of_variables)
         if not is_memorable_spec:
             return lines
-        at_once = ["_calls = _here().arrays", "if _calls is not None:", *_indented(self._found(self._arrays()))]
+        found = [*(self._inlined() if self.is_inlined else []), *self._found(self._arrays())]
+        at_once = ["_calls = _here().arrays", "if _calls is not None:", *_indented(found)]
         lines += [f"elif {are_arrays}:", *_indented(at_once)]
         return lines if self.spec.variadic or len(self.inputs) == 1 else [*lines, *self._mixed()]
+
+    def _inlined(self) -> list[str]:
+        """Have an inline cache make the call."""
+        names = [item.name for item in self.inputs]
+        names += [item.argument for item in (*self.key_attributes, *self.floats)]
+        return _lines(_INLINE.format(given=", ".join(names)))
 
     def _of_variables(self) -> list[str]:
         """The same for calls on Variables, which compute at the call or do not."""
@@ -336,7 +374,7 @@ class _Text:
 
     def _found(self, given: _Given) -> list[str]:
         """Find a call and make it, where `_calls` are those that are cached."""
-        attributes = [_hashable(item) for item in self.arguments if in_key(self.spec, item)]
+        attributes = [_hashable(item) for item in self.key_attributes]
         found = f"_calls[{_tuple([repr(self.spec.name), *given.shapes, *given.codes, *attributes])}]"
         floats = "_call.floats" if self.has_fixed_floats else self.floats_by_name
         made = f"return _call.on_{given.table}({given.passed}, {floats})"
@@ -394,7 +432,11 @@ class _Text:
             addresses=addresses, floats=floats
         )
         if given.table == "arrays":
-            return [*_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
+            note = ""
+            if self.is_inlined:
+                inputs = _tuple(item.name for item in self.inputs)
+                note = _NOTE.format(inputs=inputs, attributes=_tuple(item.argument for item in self.key_attributes))
+            return [*_lines(note), *_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
         named = {"shape": "_call.shape", "pattern": "_call.pattern", "cell": "_cell"}
         recorded = _RETURN_VARIABLE.format(values=given.passed, extra=self._extra(), **named)
         return [*_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]

@@ -66,6 +66,7 @@ def _copied(
         cells=cells.ring,
         new_cell=cells.new,
         is_plain=True,
+        notes_left=0,
         workspaces=None,
         form=0,
         floats={},

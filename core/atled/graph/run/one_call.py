@@ -18,6 +18,7 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
+from atled.call import FormWord
 from atled.graph.compile.lower import lower
 from atled.graph.compile.native_errors import native_error
 from atled.graph.compile.plan import Plan
@@ -222,6 +223,17 @@ class NativeCall(ShortCall):
         """`run_call` of the executor, which puts a quicker one into its place at the first call."""
         run_call: Callable[..., int] = self._executor.run_call
         return run_call
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether it is a kernel and nothing else, which keeps the interpreter lock."""
+        return self.workspaces is None and int(self._form[FormWord.PARTS]) == 0
+
+    @property
+    def inline_call(self) -> Callable[[int], Callable[..., Any]] | None:
+        """What makes a function of an inline cache, where the executor has that."""
+        made: Callable[[int], Callable[..., Any]] | None = getattr(self._executor, "inline_call", None)
+        return made
 
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
         return self.run_on([0 if storage is None else storage.address for storage in storages], floats)

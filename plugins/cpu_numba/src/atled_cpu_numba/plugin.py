@@ -137,6 +137,12 @@ class _Executor:
         self.run_call = pool.run_call  # type: ignore[method-assign]  # as above
         return status
 
+    def inline_call(self, cache_address: int) -> Callable[..., Any]:
+        """See `inline_calls.inline_call`."""
+        from atled_cpu_numba import inline_calls  # as above
+
+        return inline_calls.inline_call(cache_address)
+
     def loop_kernel(self) -> tuple[int, int]:
         """See `pool.loop_kernel`."""
         from atled_cpu_numba import pool  # as above

@@ -24,6 +24,7 @@ from collections.abc import Callable
 
 from atled.plugin import four_parts
 from atled_cpu_numba import pool_calls_ir, pool_ir, processor
+from atled_cpu_numba.native_builtins import Definition, builtin
 from atled_cpu_numba.store import IRKernel
 from atled_cpu_numba.threads import most_threads, parse_thread_count, usable_processors
 
@@ -36,7 +37,6 @@ TURN_S = 0.1
 
 HAS_PTHREADS = os.name == "posix"
 _HAS_PLACES = sys.platform == "linux"  # sched_getcpu, sched_setaffinity
-_METH_FASTCALL = 0x80  # of CPython's methodobject.h, part of its stable ABI
 
 
 class PoolWarning(RuntimeWarning):
@@ -191,7 +191,7 @@ class _Native:
         self.root_address = ctypes.addressof(self._root)
         self._pools: list[_Pool] = []
         self.replace_pool()
-        self._definitions: list[_MethodDefinition] = []
+        self._definitions: list[Definition] = []
         self.run_program = self._builtin("run_program", "rows_address, start, stop, /")
         self.run_call = self._builtin("run_call", "form_address, /, *values")
 
@@ -229,26 +229,11 @@ class _Native:
         return int(ticks / seconds * TURN_S)
 
     def _builtin(self, name: str, parameters: str) -> Callable[..., int]:
-        """The native function `python_<name>` as a Python one: PyCFunction_NewEx of CPython's C API."""
+        """The native function `python_<name>` as a Python one."""
         doc = f"{name}({parameters})\n--\n\n{globals()[name].__doc__}"
-        definition = _MethodDefinition(name.encode(), self._addresses["python_" + name], _METH_FASTCALL, doc.encode())
-        self._definitions.append(definition)  # the built-in refers to it, and does not own it
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype = ctypes.py_object
-        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-        made: Callable[..., int] = make(ctypes.addressof(definition), ctypes.addressof(self._root), __name__)
-        return made
-
-
-class _MethodDefinition(ctypes.Structure):
-    """PyMethodDef of CPython's C API."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+        definition = Definition(name, self._addresses["python_" + name], doc)
+        self._definitions.append(definition)
+        return builtin(definition, self.root_address, __name__)
 
 
 _lock = threading.RLock()

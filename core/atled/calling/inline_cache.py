@@ -1,0 +1,223 @@
+"""Inline caches: the last calls at once of a function, which an executor that can do so makes again natively.
+
+What the text of a function does with a cached call of a small kernel takes several times as long as the kernel. An
+executor may have `inline_call(address of a cache)`. It gives a function, which refers to that very int, and which is
+called with the table of cached calls, the inputs, the attributes of the key and the floats. That compares them with the
+entries of the cache, takes a spare, runs the kernel and gives the array; or it gives None, and the text makes the call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell, Use, code_of
+from atled.arrays.spares import NEVER, NOBODYS, Counts, Spares, proven, reuses
+from atled.arrays.storage import HostStorage
+from atled.calling.call_tables import INLINE_CACHES
+from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineWord
+from atled_contexts import lock_across_forks
+
+_LIMIT = 16  # entries of a cache; each is looked at with one comparison of numbers, those of one size with some more
+
+_CHANGING = lock_across_forks()
+
+
+class InlineCache:
+    """That of one function: its words, and the entries whose addresses they are.
+
+    install: what is done with the executor's function once there is an entry.
+    inputs, attributes, floats: how many a call is given of each.
+    """
+
+    __slots__ = ("__weakref__", "_entries", "_install", "_make", "_next", "_words", "call")
+
+    def __init__(
+        self, install: Callable[[Callable[..., Any]], None], inputs: int, attributes: int, floats: int
+    ) -> None:
+        self._install = install
+        self._make: Callable[[int], Callable[..., Any]] | None = None
+        self._entries: list[_Entry] = []
+        self._next = 0
+        self._words = np.zeros(InlineWord.ENTRIES + _LIMIT, np.int64)
+        self._words[InlineWord.INPUTS : InlineWord.COUNT] = inputs, attributes, floats
+
+    def note(
+        self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]
+    ) -> None:
+        """Have the next call like one that was just found in a table made natively; call: a `CachedCall`."""
+        call.notes_left -= 1
+        with _CHANGING:
+            if not _is_trusted(call, inputs, attributes):
+                call.notes_left = 0
+                return
+            self.enter(_Entry(table, call, call.spare_arrays, inputs, attributes), call.native.inline_call)
+
+    def enter(self, entry: _Entry, make: Callable[[int], Callable[..., Any]]) -> None:
+        """Have an entry, in the place of the oldest if there is no room; all of one executor, which makes the function.
+
+        Another thread may be in the function, but never between two of its looks at a word.
+        """
+        if self._make is None:
+            self._words[InlineWord.OBJECTS] = _objects().ctypes.data
+            self._make = make
+            INLINE_CACHES.add(self)
+            self._install(make(_Address(self._words)))
+        if make != self._make:
+            return
+        self._words[InlineWord.ENTRIES + self._next] = entry.address
+        if self._next < len(self._entries):
+            self._entries[self._next] = entry
+        else:
+            self._entries.append(entry)
+            self._words[InlineWord.COUNT] = len(self._entries)
+        self._next = (self._next + 1) % _LIMIT
+
+    def forget(self) -> None:
+        """Know no call any more."""
+        with _CHANGING:
+            self._words[InlineWord.COUNT] = self._next = 0
+            self._entries.clear()
+
+
+class _Address(int):
+    """The address of an array, which it keeps alive: the function of a cache may live longer than the cache."""
+
+    def __new__(cls, words: np.ndarray) -> _Address:
+        made = super().__new__(cls, words.ctypes.data)
+        made._words = words
+        return made
+
+    _words: np.ndarray
+
+
+class _Entry:
+    """The words of a call, and what they are the addresses of."""
+
+    __slots__ = ("_held", "_words")
+
+    def __init__(
+        self,
+        table: dict[Any, Any],
+        call: Any,
+        spares: Spares[NdArray],
+        inputs: Sequence[NdArray | None],
+        attributes: Sequence[object],
+    ) -> None:
+        given: list[Any] = []
+        for array in inputs:
+            given += [None, None] if array is None else [array.shape, array.cell.code]
+        code = code_of(spares.place, spares.dtype)
+        ring, position = spares.by_number()
+        head: dict[InlineEntryWord, int] = {
+            InlineEntryWord.OWNER: id(self),
+            InlineEntryWord.TABLE: id(table),
+            InlineEntryWord.SIZE: 0 if inputs[0] is None else inputs[0].size,
+            InlineEntryWord.FORM: call.form,
+            InlineEntryWord.RING: id(ring),
+            InlineEntryWord.POSITION: position,
+            InlineEntryWord.SHAPE: id(call.shape),
+            InlineEntryWord.CODE: id(code),
+        }
+        words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
+        words += [0 if each is None else id(each) for each in given] + [id(each) for each in attributes]
+        self._words = np.array(words, np.int64)
+        self._held = (table, call, spares, given, code, tuple(attributes))
+
+    @property
+    def address(self) -> int:
+        """Of the words."""
+        return self._words.ctypes.data
+
+
+def _is_trusted(call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]) -> bool:
+    """Whether the function of the call's executor was found to use what is free, and nothing else."""
+    make = call.native.inline_call
+    found = _trusted.get(make)
+    if found is None:
+        found = _trusted[make] = _is_layout_known() and _is_proven(make, call, inputs, attributes)
+    return found
+
+
+_trusted: dict[Callable[..., Any], bool] = {}
+
+
+def _is_proven(
+    make: Callable[[int], Callable[..., Any]],
+    call: Any,
+    inputs: Sequence[NdArray | None],
+    attributes: Sequence[object],
+) -> bool:
+    """Try the function on a call, with a ring of its own."""
+    made: list[Callable[..., Any]] = []
+    floats = [1.0] * len(call.floats)
+    cache = InlineCache(made.append, len(inputs), len(attributes), len(floats))
+    table: dict[Any, Any] = {}
+    alike = call.spare_arrays
+    spares = Spares(NdArray, alike.size, alike.dtype, NEVER)
+    cache.enter(_Entry(table, call, spares, inputs, attributes), make)
+    (function,) = made
+
+    def is_reused(_: Counts, hold: Callable[[Any], object] | None) -> bool:
+        return reuses(spares, hold, functools.partial(function, table, *inputs, *attributes, *floats))
+
+    return proven("inline caches", is_reused) is not NEVER
+
+
+_SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
+    InlineObjectWord.ARRAY_CELL: (NdArray, "cell"),
+    InlineObjectWord.ARRAY_SHAPE: (NdArray, "shape"),
+    InlineObjectWord.CELL_SIZE: (ArrayCell, "size"),
+    InlineObjectWord.CELL_CODE: (ArrayCell, "code"),
+    InlineObjectWord.CELL_STORAGE: (ArrayCell, "storage"),
+    InlineObjectWord.CELL_PENDING: (ArrayCell, "pending"),
+    InlineObjectWord.CELL_COPIES: (ArrayCell, "_copies"),
+    InlineObjectWord.CELL_ZEROED: (ArrayCell, "zeroed"),
+    InlineObjectWord.CELL_IS_DATA: (ArrayCell, "is_data"),
+    InlineObjectWord.CELL_USE: (ArrayCell, "use"),
+    InlineObjectWord.STORAGE_ADDRESS: (HostStorage, "address"),
+    InlineObjectWord.STORAGE_EXPORTED: (HostStorage, "exported"),
+}
+
+_OBJECTS: dict[InlineObjectWord, object] = {
+    InlineObjectWord.NONE: None,
+    InlineObjectWord.FALSE: False,
+    InlineObjectWord.UNUSED: Use.NONE,
+    InlineObjectWord.NOBODYS: NOBODYS,
+    InlineObjectWord.FLOAT: float,
+}
+
+
+@functools.cache
+def _objects() -> np.ndarray:
+    """The words of `InlineObjectWord`; all objects live as long as the process."""
+    offsets = {word: slot_offset(kind, name) for word, (kind, name) in _SLOTS.items()}
+    addresses = {word: id(each) for word, each in _OBJECTS.items()}
+    return np.array([offsets[word] if word in offsets else addresses[word] for word in InlineObjectWord], np.int64)
+
+
+def _is_layout_known() -> bool:
+    """Whether this is CPython with words of 64 bits, where `id` is an address and the type is the second word."""
+    if sys.implementation.name != "cpython" or sys.maxsize >> 32 == 0:
+        return False
+    return ctypes.c_void_p.from_address(id(NOBODYS) + 8).value == id(type(NOBODYS)) and all(_objects() >= 0)
+
+
+def slot_offset(kind: type, name: str) -> int:
+    """Where in an object a slot of its class is, in bytes: looked for, since that is CPython's own affair; -1: nowhere.
+
+    Objects of derived classes have it there, too.
+    """
+    made: Any = object.__new__(kind)
+    mark = object()
+    setattr(made, name, mark)
+    words = (ctypes.c_void_p * (kind.__basicsize__ // 8)).from_address(id(made))
+    found = [number * 8 for number, word in enumerate(words) if word == id(mark)]
+    delattr(made, name)
+    return found[0] if len(found) == 1 else -1

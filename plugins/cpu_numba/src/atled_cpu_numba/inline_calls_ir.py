@@ -1,0 +1,376 @@
+"""LLVM IR of the built-in function that makes a call again out of an inline cache, as a call of Python does.
+
+It calls nothing of CPython but functions of the stable ABI, and reads the head of an object as that has it: the count
+of references, then the type. Where the slots are it is told. The interpreter lock is held all along, so nothing changes
+under its eyes, but for what a comparison of shapes may run: a reference of its own keeps the entry alive meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+
+from atled.plugin import FormWord, InlineEntryWord, InlineObjectWord, InlineWord
+
+_TYPE = 8  # byte offset of the type in an object; the count is at its start, in 32 bits or 64
+_TRIES = 4  # arrays of a ring that are looked at for one that is free
+_EQUAL = 2  # Py_EQ
+
+_INLINE_CALLS = """
+declare i64 @PyLong_AsLongLong(ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
+declare i32 @PyErr_BadArgument()
+declare i64 @PyList_Size(ptr)
+declare ptr @PyList_GetItem(ptr, i64)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define internal i64 @word(ptr %words, i64 %number) alwaysinline {
+  %at = getelementptr i64, ptr %words, i64 %number
+  %value = load i64, ptr %at
+  ret i64 %value
+}
+
+define internal ptr @object(ptr %words, i64 %number) alwaysinline {
+  %at = getelementptr ptr, ptr %words, i64 %number
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+
+; What a slot of an object refers to; `slot`: the word that has its offset.
+define internal ptr @slot(ptr %object, ptr %objects, i64 %slot) alwaysinline {
+  %offset = call i64 @word(ptr %objects, i64 %slot)
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+
+; Whether a slot holds the object of a word.
+define internal i1 @slot_is(ptr %object, ptr %objects, i64 %slot, i64 %number) alwaysinline {
+  %value = call ptr @slot(ptr %object, ptr %objects, i64 %slot)
+  %wanted = call ptr @object(ptr %objects, i64 %number)
+  %same = icmp eq ptr %value, %wanted
+  ret i1 %same
+}
+
+define internal i1 @is_referred_once(ptr %object) alwaysinline {
+  %count = load i32, ptr %object
+  %once = icmp eq i32 %count, 1
+  ret i1 %once
+}
+
+; Whether an array of a ring is free for a result of that code.
+define internal i1 @is_free(ptr %array, ptr %objects, ptr %code) {
+entry:
+  %nobodys = call ptr @object(ptr %objects, i64 {OBJECT_NOBODYS})
+  %is.none = icmp eq ptr %array, %nobodys
+  br i1 %is.none, label %no, label %is.array
+is.array:
+  %array.once = call i1 @is_referred_once(ptr %array)
+  br i1 %array.once, label %has.cell, label %no
+has.cell:
+  %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %cell.once = call i1 @is_referred_once(ptr %cell)
+  %copies = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_COPIES}, i64 {OBJECT_NONE})
+  %found.code = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_CODE})
+  %has.code = icmp eq ptr %found.code, %code
+  %one = and i1 %cell.once, %copies
+  %two = and i1 %one, %has.code
+  br i1 %two, label %has.storage, label %no
+has.storage:                           ; one with a code has some
+  %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
+  %storage.once = call i1 @is_referred_once(ptr %storage)
+  %hidden = call i1 @slot_is(ptr %storage, ptr %objects, i64 {OBJECT_STORAGE_EXPORTED}, i64 {OBJECT_FALSE})
+  %pending = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_PENDING}, i64 {OBJECT_NONE})
+  %zeroed = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_ZEROED}, i64 {OBJECT_FALSE})
+  %is.data = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_IS_DATA}, i64 {OBJECT_FALSE})
+  %unused = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_USE}, i64 {OBJECT_UNUSED})
+  %three = and i1 %storage.once, %hidden
+  %four = and i1 %three, %pending
+  %five = and i1 %four, %zeroed
+  %six = and i1 %five, %is.data
+  %seven = and i1 %six, %unused
+  ret i1 %seven
+no:
+  ret i1 false
+}
+
+; The next array of an entry's ring that is free, to which only the ring refers; null if there is none soon.
+define internal ptr @spare(ptr %entry, ptr %objects) {
+start:
+  %ring = call ptr @object(ptr %entry, i64 {ENTRY_RING})
+  %position.at = call ptr @object(ptr %entry, i64 {ENTRY_POSITION})
+  %code = call ptr @object(ptr %entry, i64 {ENTRY_CODE})
+  %count = call i64 @PyList_Size(ptr %ring)
+  %last = load i64, ptr %position.at
+  br label %try
+try:
+  %from = phi i64 [ %last, %start ], [ %here, %used ]
+  %number = phi i64 [ 0, %start ], [ %next.number, %used ]
+  %beyond = add i64 %from, 1
+  %within = icmp slt i64 %beyond, %count  ; the list may have become shorter
+  %here = select i1 %within, i64 %beyond, i64 0
+  %array = call ptr @PyList_GetItem(ptr %ring, i64 %here)
+  %free = call i1 @is_free(ptr %array, ptr %objects, ptr %code)
+  br i1 %free, label %found, label %used
+used:
+  %next.number = add i64 %number, 1
+  %more = icmp slt i64 %next.number, {TRIES}
+  br i1 %more, label %try, label %none
+found:
+  store i64 %here, ptr %position.at
+  ret ptr %array
+none:
+  store i64 %here, ptr %position.at
+  ret ptr null
+}
+
+; Whether inputs and attributes are those of an entry: 1 or 0, or -1 with an exception set.
+define internal i32 @matches(ptr %entry, ptr %cache, ptr %objects, ptr %arguments) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
+  br label %input
+input:
+  %i = phi i64 [ 0, %start ], [ %next, %same ]
+  %next = add i64 %i, 1
+  %x = call ptr @object(ptr %arguments, i64 %next)
+  %shape.number = mul i64 %i, 2
+  %code.number = add i64 %shape.number, 1
+  %wanted.shape = call ptr @object(ptr %given, i64 %shape.number)
+  %wanted.code = call ptr @object(ptr %given, i64 %code.number)
+  %wants.none = icmp eq ptr %wanted.shape, null
+  %is.none = icmp eq ptr %x, %none
+  %differ = xor i1 %wants.none, %is.none
+  br i1 %differ, label %no, label %alike
+alike:
+  br i1 %is.none, label %same, label %present
+present:
+  %cell = call ptr @slot(ptr %x, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %shape = call ptr @slot(ptr %x, ptr %objects, i64 {OBJECT_ARRAY_SHAPE})
+  %no.cell = icmp eq ptr %cell, null   ; of an array that was not initialised
+  %no.shape = icmp eq ptr %shape, null
+  %incomplete = or i1 %no.cell, %no.shape
+  br i1 %incomplete, label %no, label %complete
+complete:
+  %code = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_CODE})
+  %has.code = icmp eq ptr %code, %wanted.code
+  %settled = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_PENDING}, i64 {OBJECT_NONE})
+  %ready = and i1 %has.code, %settled
+  br i1 %ready, label %shapes, label %no
+shapes:
+  %identical = icmp eq ptr %shape, %wanted.shape
+  br i1 %identical, label %same, label %compare
+compare:
+  %equal = call i32 @PyObject_RichCompareBool(ptr %shape, ptr %wanted.shape, i32 {EQUAL})
+  %is.equal = icmp eq i32 %equal, 1
+  br i1 %is.equal, label %same, label %unequal
+unequal:
+  ret i32 %equal
+same:
+  %more = icmp slt i64 %next, %inputs
+  br i1 %more, label %input, label %inputs.end
+inputs.end:
+  %first.attribute = shl i64 %inputs, 1
+  %attributes.given = getelementptr i64, ptr %given, i64 %first.attribute
+  %behind.inputs = add i64 %inputs, 1  ; the table is before them
+  %attributes.argument = getelementptr ptr, ptr %arguments, i64 %behind.inputs
+  br label %attribute
+attribute:
+  %a = phi i64 [ 0, %inputs.end ], [ %next.a, %same.attribute ]
+  %more.attributes = icmp slt i64 %a, %attributes
+  br i1 %more.attributes, label %look, label %yes
+look:
+  %value = call ptr @object(ptr %attributes.argument, i64 %a)
+  %wanted = call ptr @object(ptr %attributes.given, i64 %a)
+  %is.same = icmp eq ptr %value, %wanted
+  br i1 %is.same, label %same.attribute, label %no
+same.attribute:
+  %next.a = add i64 %a, 1
+  br label %attribute
+yes:
+  ret i32 1
+no:
+  ret i32 0
+}
+
+; Run the kernel of a form on the inputs and a result; what it returned, or -1 if a float is none.
+define internal i64 @run(ptr %form, ptr %cache, ptr %objects, ptr %arguments, ptr %result) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %float = call ptr @object(ptr %objects, i64 {OBJECT_FLOAT})
+  %kernel.address = call i64 @word(ptr %form, i64 {FORM_KERNEL})
+  %size = call i64 @word(ptr %form, i64 {FORM_BLOCK_WORDS})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
+  %addresses = add i64 %inputs, 1
+  %values = add i64 %addresses, %floats
+  %words = getelementptr i64, ptr %form, i64 {FORM_VALUES}
+  %template = getelementptr i64, ptr %words, i64 %values
+  %block = alloca i64, i64 %size, align 64
+  %bytes = shl i64 %size, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %block, ptr align 8 %template, i64 %bytes, i1 false)
+  br label %each
+each:
+  %i = phi i64 [ 0, %start ], [ %next, %stored ]
+  %next = add i64 %i, 1
+  %is.result = icmp eq i64 %i, %inputs
+  %is.float = icmp sgt i64 %i, %inputs
+  br i1 %is.float, label %number, label %whole
+whole:
+  %argument.at = select i1 %is.result, i64 0, i64 %next  ; the result is none of the arguments
+  %argument = call ptr @object(ptr %arguments, i64 %argument.at)
+  %array = select i1 %is.result, ptr %result, ptr %argument
+  %is.absent = icmp eq ptr %array, %none
+  br i1 %is.absent, label %put, label %array.address
+array.address:
+  %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
+  %address.object = call ptr @slot(ptr %storage, ptr %objects, i64 {OBJECT_STORAGE_ADDRESS})
+  %address = call i64 @PyLong_AsLongLong(ptr %address.object)
+  br label %put
+number:
+  %argument.number = add i64 %i, %attributes  ; the table is one, the result is none
+  %real = call ptr @object(ptr %arguments, i64 %argument.number)
+  %type.at = getelementptr i8, ptr %real, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %is.real = icmp eq ptr %type, %float
+  br i1 %is.real, label %number.bits, label %refused
+refused:
+  ret i64 -1
+number.bits:
+  %double = call double @PyFloat_AsDouble(ptr %real)
+  %bits = bitcast double %double to i64
+  br label %put
+put:
+  %value = phi i64 [ 0, %whole ], [ %address, %array.address ], [ %bits, %number.bits ]
+  %word = call i64 @word(ptr %words, i64 %i)
+  %wanted = icmp sge i64 %word, 0
+  br i1 %wanted, label %store, label %stored
+store:
+  %value.at = getelementptr i64, ptr %block, i64 %word
+  store i64 %value, ptr %value.at
+  br label %stored
+stored:
+  %more = icmp slt i64 %next, %values
+  br i1 %more, label %each, label %begin
+begin:
+  %kernel = inttoptr i64 %kernel.address to ptr
+  %block.address = ptrtoint ptr %block to i64
+  %code = call i64 %kernel(i64 %block.address, i64 0, i64 1)
+  ret i64 %code
+}
+
+; PyCFunctionFast: the table of calls, the inputs, the attributes and the floats of a call; `self` is the address of the
+; cache. An array, or None if the call is to be made another way, to which a kernel that failed belongs.
+define internal ptr @python_inline_call(ptr %self, ptr %arguments, i64 %count) {
+start:
+  %address = call i64 @PyLong_AsLongLong(ptr %self)
+  %cache = inttoptr i64 %address to ptr
+  %objects = call ptr @object(ptr %cache, i64 {OBJECTS})
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
+  %some = add i64 %inputs, %attributes
+  %all = add i64 %some, %floats
+  %expected = add i64 %all, 1
+  %is.complete = icmp eq i64 %count, %expected
+  br i1 %is.complete, label %begin, label %miscounted
+miscounted:
+  %ignored = call i32 @PyErr_BadArgument()
+  ret ptr null
+begin:
+  %table = call ptr @object(ptr %arguments, i64 0)
+  %first = call ptr @object(ptr %arguments, i64 1)
+  %first.cell = call ptr @slot(ptr %first, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %empty = icmp eq ptr %first.cell, null
+  br i1 %empty, label %unknown, label %sized
+sized:
+  %size.object = call ptr @slot(ptr %first.cell, ptr %objects, i64 {OBJECT_CELL_SIZE})
+  %size = call i64 @PyLong_AsLongLong(ptr %size.object)
+  br label %search
+search:
+  %i = phi i64 [ 0, %sized ], [ %next, %other ], [ %next, %mismatch ]
+  %next = add i64 %i, 1
+  %entries = call i64 @word(ptr %cache, i64 {COUNT})
+  %more = icmp slt i64 %i, %entries
+  br i1 %more, label %look, label %unknown
+look:
+  %entry.number = add i64 %i, {ENTRIES}
+  %entry = call ptr @object(ptr %cache, i64 %entry.number)
+  %entry.table = call ptr @object(ptr %entry, i64 {ENTRY_TABLE})
+  %entry.size = call i64 @word(ptr %entry, i64 {ENTRY_SIZE})
+  %same.table = icmp eq ptr %table, %entry.table
+  %same.size = icmp eq i64 %size, %entry.size
+  %likely = and i1 %same.table, %same.size
+  br i1 %likely, label %candidate, label %other
+other:
+  br label %search
+candidate:
+  %owner = call ptr @object(ptr %entry, i64 {ENTRY_OWNER})
+  call void @Py_IncRef(ptr %owner)
+  %match = call i32 @matches(ptr %entry, ptr %cache, ptr %objects, ptr %arguments)
+  %matching = icmp eq i32 %match, 1
+  br i1 %matching, label %make, label %unfit
+unfit:
+  call void @Py_DecRef(ptr %owner)
+  %failed = icmp slt i32 %match, 0
+  br i1 %failed, label %error, label %mismatch
+mismatch:
+  br label %search
+error:
+  ret ptr null
+make:
+  %result = call ptr @spare(ptr %entry, ptr %objects)
+  %no.spare = icmp eq ptr %result, null
+  br i1 %no.spare, label %dropped, label %compute
+compute:
+  call void @Py_IncRef(ptr %result)
+  %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
+  %code = call i64 @run(ptr %form, ptr %cache, ptr %objects, ptr %arguments, ptr %result)
+  %good = icmp eq i64 %code, 0
+  br i1 %good, label %shaped, label %undone
+undone:
+  call void @Py_DecRef(ptr %result)
+  br label %dropped
+dropped:
+  call void @Py_DecRef(ptr %owner)
+  br label %unknown
+shaped:
+  %shape = call ptr @object(ptr %entry, i64 {ENTRY_SHAPE})
+  %shape.offset = call i64 @word(ptr %objects, i64 {OBJECT_ARRAY_SHAPE})
+  %shape.at = getelementptr i8, ptr %result, i64 %shape.offset
+  %former = load ptr, ptr %shape.at
+  %unchanged = icmp eq ptr %former, %shape
+  br i1 %unchanged, label %done, label %change
+change:
+  call void @Py_IncRef(ptr %shape)
+  store ptr %shape, ptr %shape.at
+  call void @Py_DecRef(ptr %former)
+  br label %done
+done:
+  call void @Py_DecRef(ptr %owner)
+  ret ptr %result
+unknown:
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+}
+
+define i64 @atled_inline_calls() {
+  ret i64 ptrtoint (ptr @python_inline_call to i64)
+}
+"""
+
+
+def inline_calls_ir() -> str:
+    """The module; its entry `i64 atled_inline_calls()` returns the address of the built-in's function."""
+    constants = {"TYPE": _TYPE, "TRIES": _TRIES, "EQUAL": _EQUAL}
+    for prefix, words in (("FORM", FormWord), ("ENTRY", InlineEntryWord), ("OBJECT", InlineObjectWord)):
+        constants.update({f"{prefix}_{word.name}": int(word) for word in words})
+    constants.update({word.name: int(word) for word in InlineWord})
+    return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), _INLINE_CALLS)
