@@ -103,6 +103,28 @@ def test_losses_of_probabilities_read_them_as_they_are(config, shape, axis):
 
 
 @configs
+@pytest.mark.parametrize("shape", [(3, 5), (33, 70)])
+def test_binary_errors_and_copies_take_numbers_as_they_are(config, shape):
+    x, target = (drawn(config, *shape, seed=seed) for seed in (0, 1))
+    x.reshape(-1)[:4] = 0.5, np.nan, np.inf, -np.inf
+    expected = ((x.astype("f") >= 0.5) != (target.astype("f") >= 0.5)).astype("f")
+    np.testing.assert_array_equal(computed(config, F.binary_error, x, target).astype("f"), expected)
+    for copy in (lambda x: F.clip_grad_by_value(x, x, x), F.clip_grad_by_norm):
+        np.testing.assert_array_equal(computed(config, copy, x).view(np.uint16), x.view(np.uint16))
+
+
+@configs
+@pytest.mark.parametrize("value", [0.1, -1e9, 3e38, 65519.9, np.inf, np.nan])
+def test_arrays_of_one_value_are_rounded(config, value):
+    with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")), nn.auto_forward():
+        y = F.constant(value, (3, 70)).d
+    with np.errstate(over="ignore"):
+        expected = np.full((3, 70), value, "f").astype(DTYPES[config])
+    assert y.dtype == DTYPES[config]
+    np.testing.assert_array_equal(y.astype("f"), expected.astype("f"))
+
+
+@configs
 @pytest.mark.parametrize("shape", [(5, 7), (40, 300), (3, 4, 50)])
 def test_divergences_are_those_of_float32_rounded_once(config, shape):
     p, q = (np.abs(drawn(config, *shape, seed=seed)) for seed in (0, 1))

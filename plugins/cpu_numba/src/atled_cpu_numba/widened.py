@@ -15,7 +15,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Pack, Prepared, is_narrow, op_spec
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import composed, labels, narrow_units, softmax, spared_casts, widened_units
+from atled_cpu_numba.kernels import composed, filling, labels, narrow_units, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.loop_block import LoopBlock
@@ -31,7 +31,8 @@ from atled_cpu_numba.kernels.winograd import narrow_collecting
 
 # Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
-    **dict.fromkeys(("CELU", "CReLU", "KLMultinomial"), composed.narrow_arguments),
+    **dict.fromkeys(("BinaryError", "CELU", "CReLU", "KLMultinomial"), composed.narrow_arguments),
+    **dict.fromkeys(("Constant", "Sink"), filling.narrow_arguments),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),

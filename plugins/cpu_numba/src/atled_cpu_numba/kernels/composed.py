@@ -91,6 +91,14 @@ def _local_response(size: int) -> Program:
     return Program(names, ("scale", "power", "bias"), outputs)
 
 
+def _prepare_error(call: Call) -> Prepared:
+    """BinaryError: x, target -> output, each float32, float64 or narrow."""
+    descs = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+    flat = [ArrayDesc((desc.size,), desc.dtype) for desc in descs]
+    compute = "float32" if is_narrow(descs[-1].dtype) else None
+    return elementwise.prepare_program(_ERROR, flat[:-1], flat[-1:], compute)
+
+
 def _sum(desc: ArrayDesc, axes: tuple[int, ...]) -> Call:
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(desc.shape))
     return Call(op_spec("Sum"), (desc,), (ArrayDesc(kept, desc.dtype),), {"axes": axes, "keep_dims": True})
@@ -115,11 +123,14 @@ _DIVERGENCE = Program(
     (),
     (("y", f"p * (log({_QUOTIENT}) + where({_IS_FAR} or {_DIFFERENCE} >= 1, 0, {_ROUNDED}))"),),
 )
+_IS_RIGHT = "(x >= 0.5 and target >= 0.5) or not (x >= 0.5 or target >= 0.5)"
+_ERROR = Program(("x", "target"), (), (("output", f"where({_IS_RIGHT}, 0, 1)"),))
 _SQUARE = Program(("x",), (), (("y", "x * x"),))
 _FACTOR = Program(("total",), ("clip_norm",), (("factor", "clip_norm / sqrt(total)"), ("norm", "sqrt(total)")))
 _SCALED = Program(("x", "factor"), (), (("y", "x * factor"),))
 
 _PREPARED: Mapping[str, Callable[[Call], Prepared]] = {
+    "BinaryError": _prepare_error,
     "CELU": _prepare_doubled,
     "CReLU": _prepare_doubled,
     "KLMultinomial": _prepare_divergence,
@@ -142,7 +153,10 @@ def accepts(call: Call) -> bool | str:
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
     """Which arguments are taken as they are where they are narrow: what formulas read or write of the size of x."""
-    return (0, 1) if call.spec.name in _DOUBLED or call.spec.name == "KLMultinomial" else ()
+    name = call.spec.name
+    if name == "BinaryError":
+        return 0, 1, 2
+    return (0, 1) if name in _DOUBLED or name == "KLMultinomial" else ()
 
 
 def prepare(call: Call) -> Prepared:

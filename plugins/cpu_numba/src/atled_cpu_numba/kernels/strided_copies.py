@@ -1,4 +1,4 @@
-"""Ops that copy between an array and a part of one with strides: slices of any axes and steps, mirrors, diagonals.
+"""Ops that copy an array, or to or from a part of one with strides: slices of any axes and steps, mirrors, diagonals.
 
 The copies are the formula compiler's, of whole numbers as wide as the elements, so that all dtypes are moved as they
 are.
@@ -75,6 +75,11 @@ def _sliced(shape: Sequence[int], call: Call) -> _Part:
     )
 
 
+def _whole_array(call: Call, copies: _Copies) -> None:
+    every = _all((call.outputs[0].size,))
+    copies.copy(copies.inputs[0], every, copies.y, every)
+
+
 def _slice(call: Call, copies: _Copies) -> None:
     x, y = call.inputs[0], call.outputs[0]
     assert x is not None
@@ -129,6 +134,8 @@ def _on_diagonal(call: Call, copies: _Copies) -> None:
 
 
 _COPYING: Mapping[str, Callable[[Call, _Copies], None]] = {
+    "ClipGradByNorm": _whole_array,
+    "ClipGradByValue": _whole_array,
     "MatrixDiag": _on_diagonal,
     "MatrixDiagPart": _diagonal,
     "Pad": _mirror,
@@ -148,7 +155,7 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Slice, Pad, MatrixDiag, MatrixDiagPart: x -> y.  SliceGrad: gy -> gx."""
+    """Slice, Pad, MatrixDiag, MatrixDiagPart: x -> y.  SliceGrad: gy -> gx.  ClipGrad...: x, bounds -> y."""
     copies = _Copies(call)
     _COPYING[call.spec.name](call, copies)
     return copies.rows.finished("strided copies")
