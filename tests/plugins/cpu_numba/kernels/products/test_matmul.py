@@ -138,6 +138,12 @@ def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
         (128, 512, 10, False, False, "a in place, 8x16 tiles"),
         (4, 512, 512, False, True, "dot products"),
         (1, 512, 512, False, False, "sums of rows"),
+        (1024, 1024, 1024, False, False, "a packed, b in place, 12x32 tiles"),
+        (65, 2048, 128, False, False, "a packed, b in place, 12x32 tiles"),
+        (64, 2048, 128, False, False, "a in place, b in place, 12x32 tiles"),
+        (1024, 1024, 96, False, False, "a in place, b in place, 12x32 tiles"),
+        (1024, 1000, 1024, False, False, "a in place, b in place, 12x32 tiles"),
+        (512, 1024, 512, False, True, "a packed, b packed, 12x32 tiles"),
     ],
 )
 def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m, k, n, transpose_a, transpose_b, note):
@@ -148,6 +154,28 @@ def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m
     b = np.empty((n, k) if transpose_b else (k, n), "f")
     call = make_call("BatchMatmul", [a, b], [np.empty((m, n), "f")], transpose_a=transpose_a, transpose_b=transpose_b)
     assert matmul.prepare(call).note == note
+
+
+@pytest.mark.parametrize(
+    "m, k, n, dtype, most_bytes",
+    [
+        (512, 512, 512, "float32", 768 << 10),
+        (512, 500, 512, "float64", 768 << 10),
+        (1000, 1000, 1000, "float32", 768 << 10),
+        (1000, 1000, 96, "float32", 4 << 20),  # read for three panels
+        (20000, 1000, 96, "float32", 768 << 10),
+        (400, 300, 1000, "float32", 480 << 10),  # whole: as many bytes as it has
+    ],
+)
+def test_a_part_of_a_matrix_at_a_time_stays_in_the_caches(monkeypatch, m, k, n, dtype, most_bytes):
+    element, vector = np.dtype(dtype).itemsize, 64 // np.dtype(dtype).itemsize
+    lanes = Lanes(vector=vector, rows=12, columns=2 * vector, dot_rows=4, dot_columns=6)
+    monkeypatch.setattr(matmul_plan, "lanes_of", lambda _: lanes)
+    product = matmul_plan.Product(1, m, k, n, k, 1, n, 1, m * k, k * n, m * n, n)
+    plan = next(way.plan() for way in matmul_plan.plan_ways(product, dtype) if way.pays)
+    assert plan.way == matmul_plan.ROWS
+    assert plan.row_step % 12 == 0
+    assert 0.9 * most_bytes / 2 < element * min(m, plan.row_step) * min(k, plan.k_step) <= 1.1 * most_bytes
 
 
 @pytest.mark.parametrize(

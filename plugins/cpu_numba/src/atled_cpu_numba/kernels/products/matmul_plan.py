@@ -13,6 +13,7 @@ from atled_cpu_numba.kernels.products.row_products import (
     MULTIPLY_ACROSS,
     MULTIPLY_ROWS,
     MULTIPLY_STREAM,
+    NEAR_BYTES,
     packed_bytes,
 )
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_ROWS, are_wide, wide_columns
@@ -73,6 +74,15 @@ _FAR_STRIDED_PANELS = 4
 # places of, and no two tiles find a line that they share: on all processors, whose first tables hold 64 to 96 pages.
 _PAGE_BYTES = 4096
 _MOST_PAGES = 96
+
+# Rows of A whole pages apart are in one set of a level-1 cache, which keeps 8 lines or 12: tiles of more rows than that
+# evict their own. By a model of such caches, a tile of 12 rows of float32 in place reads 3 to 14 lines of the level-2
+# cache for each term, of packed ones 2.75; its sums take as long as 6. Packing takes less than a panel does.
+_SET_LINES = 8
+_CONFLICTING_PANELS = 4
+# An A that does not stay in the level-2 cache is read from the one behind it for each panel of B. Where that gives
+# 28 GB/s (Emerald Rapids), of which double of 512 asks for 21, a part of A at a time is multiplied by so many panels.
+_REREAD_PANELS = 4
 
 # What a piece of y packs for itself, in the time of so many rows or columns more: of B while it is multiplied, or
 # before; of A. Measured on Zen 3.
@@ -221,7 +231,7 @@ def _packing(p: Product, dtype: str) -> _Packing:
     if _is_far(p, dtype):
         return _Packing(a=True, b=True, is_far=True)
     strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
-    in_place = p.a_column == 1 or (strided_is_fine and not _is_transposed(p, dtype))
+    in_place = not _rows_conflict(p, dtype) if p.a_column == 1 else strided_is_fine and not _is_transposed(p, dtype)
     # Of less than a panel, copying the columns while they are multiplied takes two passes.
     is_slim = is_avx2(dtype) and p.n < lanes_of(dtype).columns and p.k > _SHORT_K
     return _Packing(a=not in_place, b=p.b_column != 1 or is_slim)
@@ -239,7 +249,11 @@ def _rows_plan(p: Product, dtype: str, packing: _Packing, is_wide: bool) -> Plan
     if p.k <= _SHORTEST_K and b_in_place:
         in_rows = is_streamed or not is_avx2(dtype) or (p.k <= _AVX2_FEWEST_TERMS and y_bytes >= _LARGE_BYTES)
         row_step = tile_rows if in_rows else min(_PACKED_ROWS, round_up(p.m, lanes.vector))
-    elif a_in_place and p.m <= _MOST_ROWS and (b_in_place or not is_avx2(dtype)):
+    elif a_in_place and not is_avx2(dtype):
+        near_rows, few_panels = NEAR_BYTES // (SIZES[dtype] * k_step), p.n < _REREAD_PANELS * width
+        most_rows = _MOST_ROWS if few_panels and p.m <= _MOST_ROWS else min(_MOST_ROWS, near_rows)
+        row_step = even_step(p.m, most_rows, tile_rows)
+    elif a_in_place and p.m <= _MOST_ROWS and b_in_place:
         row_step = max(1, p.m)
     elif is_far:
         tile = tile_rows * SIZES[dtype] * padded_row(k_step, dtype)
@@ -288,6 +302,14 @@ def _is_transposed(p: Product, dtype: str) -> bool:
         return True
     least = _FAR_STRIDED_PANELS if stride >= _FAR_STRIDE_BYTES else _STRIDED_PANELS
     return is_avx2(dtype) and p.k > _SHORTEST_K and panels >= least
+
+
+def _rows_conflict(p: Product, dtype: str) -> bool:
+    """Whether an A stored by rows is packed, as the rows of a tile evict each other from the level-1 cache."""
+    lanes = lanes_of(dtype)
+    if p.m <= _FEW_ROWS or p.k <= _SHORT_K or p.n < _CONFLICTING_PANELS * lanes.columns:
+        return False
+    return lanes.rows > _SET_LINES and p.a_row != 0 and SIZES[dtype] * p.a_row % _PAGE_BYTES == 0
 
 
 def is_avx2(dtype: str) -> bool:
