@@ -73,10 +73,11 @@ _LINE_BYTES = 64
 
 # In a function each operation waits for the one before. LLVM interleaves vectors only of short loops, and trusts
 # processors to look ahead into the next iteration, but these are too long for that: two vectors side by side take .85
-# of the time of one after the other on Zen 3, and of powers, the longest, four take .65. Functions of float64 have
+# of the time of one after the other on Zen 3, and of powers, the longest, four take .65. Of sigmoids, which end with a
+# division, four take .9 of the time of two, in rows of hundreds of elements or more. Functions of float64 have
 # longer polynomials: four take .8 to .95 of the time of two, and are as many elements as two of float32; but of those
 # with the longest ones, four need so many registers more than there are that they take 1.15 to 1.3 of it.
-_INTERLEAVED = {"**": 4}  # others: 2, or
+_INTERLEAVED = {"**": 4, "sigmoid": 4}  # others: 2, or
 _INTERLEAVED_DOUBLES = dict.fromkeys(("asin", "acos"), 2)  # others: 4
 _COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 _STREAM = f"""\

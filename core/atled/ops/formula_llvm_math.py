@@ -213,12 +213,16 @@ def _reduce(r: Real, x: str, sign: int = 1) -> tuple[str, str]:
     shifted = r.add(r.mul(x, r.literal(sign * LOG2E)), r.literal(ROUNDER))
     k_float = r.sub(shifted, r.literal(ROUNDER))
     k = code.let(f"sub i32 {code.let(f'bitcast float {shifted} to i32')}, {ROUNDER_BITS}")
-    # sign * r: the sign goes into the constants, or it would cost an operation.
-    rest = r.sub(r.sub(x, r.mul(k_float, r.literal(sign * LN2_HIGH))), r.mul(k_float, r.literal(sign * LN2_LOW)))
+    rest = _rest(r, x, k_float, sign)
     powers = range(len(EXP) - 1, -1, -1)
     series = r.polynomial(rest, [sign**power * value for power, value in zip(powers, EXP, strict=True)])
     product = r.mul(series, r.mul(rest, rest))
     return k, r.add(product, rest) if sign > 0 else r.sub(product, rest)
+
+
+def _rest(r: Real, x: str, k: str, sign: int) -> str:
+    """sign * r for sign * x = k * ln 2 + r: the sign goes into the constants, or it would cost an operation."""
+    return r.sub(r.sub(x, r.mul(k, r.literal(sign * LN2_HIGH))), r.mul(k, r.literal(sign * LN2_LOW)))
 
 
 def power_of_two(code: Code, k: str, bias: int = 127) -> str:
@@ -265,10 +269,19 @@ def expm1_of(r: Real, q: str, half_power: str, is_small: str) -> str:
 def _sigmoid(r: Real, x: str) -> str:
     # 1 / (1 + exp(-x)) with both terms scaled down, so that exp(-x) stays finite where the result is denormal; beyond
     # the limits the result is 0 or 1.
-    scale = -32
-    e = scaled_exp(r, r.clamp(x, -104.0, 60.0), scale, sign=-1)
-    one = r.literal(2.0**scale)
-    return r.div(one, r.add(e, one))
+    exponent = -32
+    bounded = r.clamp(x, -104.0, 60.0)
+    # Counted from here, the low bits of a rounded number are those of the exponent of a float.
+    zero = r.literal(ROUNDER + 127 + exponent)
+    shifted = r.add(r.mul(bounded, r.literal(-LOG2E)), zero)
+    rest = _rest(r, bounded, r.sub(shifted, zero), sign=-1)
+    bits = r.code.let(f"shl i32 {r.code.let(f'bitcast float {shifted} to i32')}, 23")
+    scale = r.code.let(f"bitcast i32 {bits} to float")
+    # Full relative accuracy of exp(-x) - 1, as by `_reduce`, would be lost in the sum: this is one operation less.
+    powers = range(len(EXP) + 1, -1, -1)
+    series = r.polynomial(rest, [(-1) ** power * value for power, value in zip(powers, (*EXP, 1.0, 1.0), strict=True)])
+    one = r.literal(2.0**exponent)
+    return r.div(one, r.add(r.mul(scale, series), one))
 
 
 # tanh(x) / x as a quotient of polynomials in x ** 2, for |x| <= 9.01, where tanh rounds to 1: relative error 1.3e-9. By
