@@ -4,10 +4,10 @@ Here it is chosen how a call is computed: in the first of its `ways` that pays, 
 fastest. Strided arrays go to `chwn`. Three axes and more, but for most filters of volumes, and groups that Winograd
 suits, are brought to two axes by `slices`, dilation to none by `residues`. Kernels of 3 x 3 with stride 1 go to
 `winograd` or `depthwise.squares`, those of 3 or 7 along one axis to `winograd.lines`, filters of single planes and of
-volumes to `depthwise`, one or two small images to `few_positions`, kernels of 1 x 1 to `pointwise`, rows of whole
-vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything
-else to `direct`. Under AVX2 long sums go to `window_panels` first, but for one image whose positions fill no vectors,
-and strided rows of several vectors to `rows`.
+volumes to `depthwise`, single positions to `one_position`, one or two small images to `few_positions`, kernels of 1 x 1
+to `pointwise`, rows of whole vectors to `rows`; strides, short sums and wide kernels on small images to `map_lanes` or
+`adjoint_lanes`; everything else to `direct`. Under AVX2 long sums go to `window_panels` first, but for one image whose
+positions fill no vectors, and strided rows of several vectors to `rows`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         direct,
         few_positions,
         map_lanes,
+        one_position,
         pointwise,
         residues,
         rows,
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from atled_cpu_numba.kernels.winograd import lines as winograd_lines
 else:
     (chwn,) = on_demand("kernels.chwn", "choice")
-    adjoint_lanes, direct, few_positions, map_lanes = on_demand(
-        "kernels.convolution", "adjoint_lanes", "direct", "few_positions", "map_lanes"
+    adjoint_lanes, direct, few_positions, map_lanes, one_position = on_demand(
+        "kernels.convolution", "adjoint_lanes", "direct", "few_positions", "map_lanes", "one_position"
     )
     pointwise, residues, rows, slices, window_panels = on_demand(
         "kernels.convolution", "pointwise", "residues", "rows", "slices", "window_panels"
@@ -178,6 +179,10 @@ def planar_ways(problem: Problem) -> Iterator[Way]:
     if not task.is_pointwise:
         pays = short and window_panels.suits(task) and not few_positions.precedes_panels(task)
         yield Way("window panels", pays, lambda: window_panels.prepare(task, problem))
+    if task.forward and task.is_pointwise and task.groups == 1 and math.prod(task.source) == 1:
+        alone = one_position.Problem(task.images, task.channels, task.maps, task.dtype)
+        pays = one_position.suits(alone)
+        yield Way("one position", pays, lambda: one_position.prepare(alone, problem.biases))
     if few_positions.can(task):
         yield Way("few positions", few_positions.suits(task), lambda: few_positions.prepare(task, problem.biases))
     lanes = _in_lanes(task)
