@@ -169,7 +169,7 @@ class Inference:
             has_dtype = hasattr(given, "dtype")
             try:
                 given = np.asarray(given) if has_dtype else np.asarray(given, desc.dtype)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last by arrays of others
                 raise TypeError(
                     four_parts(
                         f"inference with inputs[{number}] of type {type(given).__name__}",

@@ -89,10 +89,19 @@ def test_the_cast_that_a_refused_dtype_names_is_one(config):
     assert infer(eval(str(caught.value).rpartition(": ")[2])).shape == (2, 3)
 
 
-@pytest.mark.parametrize("given", ["abc", None, [[1, 2], [3]], [object()]])
+class NotHere:
+    """Refuses to become an array, as tensors of other libraries that need gradients do."""
+
+    dtype = np.dtype(np.float32)
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no array: it needs gradients")
+
+
+@pytest.mark.parametrize("given", ["abc", None, [[1, 2], [3]], [object()], [[10**400] * 4], NotHere()])
 def test_what_is_no_array_of_numbers_is_refused_by_name_with_what_fits(given):
     x, y = layer()
-    words = rf"inputs\[0\] of type {type(given).__name__}(?s:.*)no(?s:.*)float32(?s:.*)shape \(N, 4\)"
+    words = rf"inputs\[0\] of type {type(given).__name__}(?s:.*)no[t ](?s:.*)float32(?s:.*)shape \(N, 4\)"
     with pytest.raises((TypeError, RefusedError), match=words if given is not None else r"inputs\[0\]"):
         nn.inference(y, x)(given)
 
