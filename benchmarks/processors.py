@@ -38,8 +38,10 @@ For each processor, by the name that LLVM has for it: our figure; its **ratio** 
 run, below 1 we are faster or need less; and the **share of the machine's limit** that we reach. The limit is the time
 below which nothing computes the row by its definition there: its additions and multiplications at the rate of the
 processor's vector instructions, or its arrays, each read or written once, at the rate of a copy of arrays of about
-their size, whichever takes longer. Both rates are measured beside the rows. Winograd's algorithm multiplies less than
-the definition of a convolution, so a share may be above 100 %. An empty cell: not measured there, or no limit is known.
+their size, whichever takes longer. Both rates are measured before the rows. A share may be above 100 %: Winograd's
+algorithm multiplies less than the definition of a convolution; a row that only reads, or writes where it has just read,
+asks less of the memory than a copy; and the copies may have met a slower moment. An empty cell: not measured there, or
+no limit is known.
 
 Ratios compare; times of different machines, or of different days, say little: these are shared machines.
 """
