@@ -72,7 +72,7 @@ def _counts(sim: Any, run: Run) -> dict[str, int]:
     return dict(vars(sim.device("0").counts))
 
 
-def addition(library: str) -> Case:
+def addition(library: str, limit_us: float) -> Case:
     """`add2(a, b)` of NdArrays with four elements, 100 times."""
 
     def make(api: Any) -> Run:
@@ -84,7 +84,7 @@ def addition(library: str) -> Case:
 
         return run
 
-    return _case(library, make)
+    return _case(library, make, limit_us)
 
 
 def bound_plan(library: str, arrays: int) -> Case:
