@@ -40,7 +40,7 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies"), extremum.narrow_arguments),
     "CategoricalCrossEntropy": labels.narrow_arguments,
     "Prod": reduction_products.narrow_arguments,
-    "Softmax": softmax.narrow_arguments,
+    **dict.fromkeys(("Softmax", "SoftmaxCrossEntropy"), softmax.narrow_arguments),
 }
 
 # Ways of products and filters that widen, if at all, themselves: the first that answers is taken.

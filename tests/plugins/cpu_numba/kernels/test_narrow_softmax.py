@@ -1,4 +1,4 @@
-"""Softmax of rows in half and bf16, which its kernel takes as they are: float32's results, rounded once."""
+"""Softmax in half and bf16, which its kernels take as they are: float32's results, rounded once."""
 
 import numpy as np
 import pytest
@@ -35,6 +35,61 @@ def test_results_are_those_of_float32_rounded_once(config):
             check_rounded(computed(config, softmax, x), computed("float", softmax, x.astype("f")))
     finally:
         pool.set_thread_count(before)
+
+
+def columns(rng, dtype):
+    """The same of columns, one beside another or not, on both sides of the fewest that the kernel takes."""
+    shape = int(rng.integers(1, 4)), int(rng.integers(1, 60)), int(rng.integers(20, 600))
+    x = any_numbers(rng, shape, dtype)
+    usual = rng.random(shape[2]) < 0.6
+    x[:, :, usual] = rng.standard_normal((*shape[:2], usual.sum())).astype(dtype) * dtype.type(rng.choice([1, 30]))
+    x[:, :, rng.random(shape[2]) < 0.1] = rng.choice([np.inf, -np.inf])
+    return x
+
+
+@configs
+def test_columns_are_those_of_float32_rounded_once(config):
+    rng, before = np.random.default_rng(9), pool.thread_count()
+    try:
+        for number in range(20):
+            pool.set_thread_count(1 + 2 * (number % 2))
+            x = columns(rng, DTYPES[config])
+            check_rounded(
+                computed(config, lambda x: F.softmax(x, axis=1), x),
+                computed("float", lambda x: F.softmax(x, axis=1), x.astype("f")),
+            )
+    finally:
+        pool.set_thread_count(before)
+
+
+@configs
+@pytest.mark.parametrize(
+    "shape, axis", [((50, 70), 1), ((3, 900), 1), ((30, 200), 0), ((3, 40, 500), 1), ((900, 40), 0)]
+)
+def test_losses_and_probabilities_are_those_of_float32_rounded_once(config, shape, axis):
+    rng = np.random.default_rng(10)
+    x = rng.standard_normal(shape).astype(DTYPES[config]) * DTYPES[config].type(5)
+    few = [1 if n == axis else size for n, size in enumerate(shape)]
+    labels = rng.integers(0, shape[axis], few)
+
+    def losses(x):
+        return F.softmax_cross_entropy(x, type(x).from_numpy_array(labels), axis=axis)
+
+    check_rounded(computed(config, losses, x), computed("float", losses, x.astype("f")))
+    gy = rng.standard_normal(few).astype(DTYPES[config])
+    found = computed(config, losses, x, gy).astype("f")
+    tolerance = {"half": 2e-3, "bf16": 2e-2}[config]  # of probabilities that are rounded before
+    np.testing.assert_allclose(found, computed("float", losses, x.astype("f"), gy.astype("f")), tolerance, tolerance)
+
+
+@configs
+@pytest.mark.parametrize("shape, axis", [((4, 100), 1), ((10, 300), 0)])
+def test_a_label_out_of_range_is_told(config, shape, axis):
+    x = np.zeros(shape, DTYPES[config])
+    few = [1 if n == axis else size for n, size in enumerate(shape)]
+    target = nn.NdArray.from_numpy_array(np.full(few, shape[axis]))
+    with pytest.raises(IndexError, match="out of range"):
+        computed(config, lambda x: F.softmax_cross_entropy(x, target, axis=axis), x)
 
 
 @configs

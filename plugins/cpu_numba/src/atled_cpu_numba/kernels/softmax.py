@@ -1,7 +1,7 @@
 """Softmax, SoftmaxCrossEntropy and their gradients.
 
 x is seen as (outer, n, inner), n the axis of the softmax. With inner == 1 the kernels run along rows, else along
-columns, up to 256 of them at once.
+columns, up to 256 of them at once. What is narrow is widened once, row by row or some columns at a time.
 All check the labels of their share before they write; as share 0 of 0 all labels, and then write nothing.
 """
 
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     NARROW,
     REALS,
     fitting_shares,
@@ -43,6 +46,7 @@ class Forward:
     loss: int  # address, or 0
     workspace: int  # address
     share_bytes: int  # of the workspace, per share
+    columns: int  # at once
 
 
 @layout
@@ -59,6 +63,9 @@ class Backward:
 
 
 _COLUMNS = 256
+_FEWEST_COLUMNS = 32  # narrow ones, that are a line of memory
+_FEWEST_APART = 128  # of rows that are longer: of less memory is not read ahead
+_NARROW_BYTES = 1 << 20  # of columns that are widened together: what caches have for a core
 _LABEL_OUT_OF_RANGE = 1
 _ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
 # The loss of a label whose probability is the smallest normal float32 or less.
@@ -69,13 +76,39 @@ _FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace tha
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
 
 
+def _make_are_labels() -> Any:
+    """numba's function are_labels(target, first, after, n): whether some labels are those of n classes."""
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    @inlined
+    def are_labels(target, first, after, n):
+        wrong = 0
+        for i in range(first, after):
+            wrong |= 1 if target[i] < 0 or target[i] >= n else 0
+        return wrong == 0
+
+    return are_labels
+
+
+def _make_loss() -> Any:
+    """numba's function loss(total, top, picked): of the sum of exponentials, the greatest x and that of the label."""
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    @inlined
+    def loss(total, top, picked):
+        value = math.log(np.float64(total)) + (np.float64(top) - np.float64(picked))
+        return _HIGHEST_LOSS if value > _HIGHEST_LOSS else value
+
+    return loss
+
+
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import higher
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
-    real, sum_up = Real(dtype), sum_of_exponentials(dtype)
+    real, sum_up, are_labels, loss_of = Real(dtype), sum_of_exponentials(dtype), _make_are_labels(), _make_loss()
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -85,17 +118,15 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         shares = max(parts, 1)
         first, after = w[Forward.outer] * part // shares, w[Forward.outer] * (part + 1) // shares
         target, loss = ints64(w[Forward.target]), floats(w[Forward.loss])
-        if w[Forward.target] != 0:
-            for row in range(first, after):
-                if target[row] < 0 or target[row] >= n:
-                    return _LABEL_OUT_OF_RANGE
+        if w[Forward.target] != 0 and not are_labels(target, first, after, n):
+            return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0
-        picked = 0.0
+        picked = number(0)
         for row in range(first, after):
             x, p = floats(w[Forward.x] + size * row * n), floats(w[Forward.p] + size * row * n)
             if w[Forward.target] != 0:
-                picked = np.float64(x[target[row]])  # now: p may be written over x
+                picked = x[target[row]]  # now: p may be written over x
             top = number(-math.inf)  # should there be a NaN, anything: all of the row will be NaN
             for j in range(n):
                 top = higher(top, x[j])
@@ -105,39 +136,51 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             for j in range(n):
                 p[j] *= scale
             if w[Forward.target] != 0:
-                value = math.log(np.float64(total)) + (np.float64(top) - picked)
-                loss[row] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
+                loss[row] = number(loss_of(total, top, picked))
         return 0
 
     return softmax_rows
 
 
 def _build_narrow_rows(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.codegen import floats32, ints64, words
     from atled_cpu_numba.kernels.shared.narrow_vectors import make_element_access
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.scalars import higher
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
     load, store = make_element_access(dtype, alone=True)
-    sum_up = sum_of_exponentials("float32")
+    sum_up, are_labels, loss_of = sum_of_exponentials("float32"), _make_are_labels(), _make_loss()
 
     @kernel
     def softmax_narrow_rows(block, part, parts):
         w = words(block)
         n = w[Forward.n]
+        shares = max(parts, 1)
+        first, after = w[Forward.outer] * part // shares, w[Forward.outer] * (part + 1) // shares
+        target, loss = ints64(w[Forward.target]), floats32(w[Forward.loss])
+        if w[Forward.target] != 0 and not are_labels(target, first, after, n):
+            return _LABEL_OUT_OF_RANGE
+        if parts == 0:
+            return 0
         own = w[Forward.workspace] + part * w[Forward.share_bytes]
         row = floats32(own)
-        for number in range(w[Forward.outer] * part // parts, w[Forward.outer] * (part + 1) // parts):
+        picked = np.float32(0)
+        for number in range(first, after):
             x, p = w[Forward.x] + 2 * number * n, w[Forward.p] + 2 * number * n
             top = np.float32(-math.inf)  # as in softmax_rows
             for j in range(n):
                 value = load(x, j)
                 row[j] = value
                 top = higher(top, value)
-            scale = np.float32(1) / sum_up(own, own, n, top)
+            if w[Forward.target] != 0:
+                picked = row[target[number]]
+            total = sum_up(own, own, n, top)
+            scale = np.float32(1) / total
             for j in range(n):
                 store(p, j, row[j] * scale)
+            if w[Forward.target] != 0:
+                loss[number] = np.float32(loss_of(total, top, picked))
         return 0
 
     return softmax_narrow_rows
@@ -146,62 +189,78 @@ def _build_narrow_rows(dtype: str) -> Callable[..., int]:
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.exponentials import make_add_exponentials
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading, make_writing
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import higher
 
-    real, add_exponentials = Real(dtype), make_add_exponentials(dtype, stored=True)
+    real, item, is_narrow = Real(real_of(dtype)), item_bytes(dtype), dtype in NARROW
     number, floats, size = real.kind, real.pointer, real.size
+    (elements, read), write = make_reading(dtype), make_writing(dtype, alone=True)
+    add_exponentials = make_add_exponentials(real_of(dtype), stored=True)
+    are_labels, loss_of = _make_are_labels(), _make_loss()
 
     @kernel
     def softmax_columns(block, part, parts):
         w = words(block)
-        n, inner = w[Forward.n], w[Forward.inner]
-        blocks = (inner + _COLUMNS - 1) // _COLUMNS
+        n, inner, step = w[Forward.n], w[Forward.inner], w[Forward.columns]
+        blocks = (inner + step - 1) // step
         units = w[Forward.outer] * blocks
         target, loss = ints64(w[Forward.target]), floats(w[Forward.loss])
         top_at = w[Forward.workspace] + part * w[Forward.share_bytes]
-        total_at = top_at + size * _COLUMNS
+        total_at = top_at + size * step
+        rows_at = total_at + size * step  # of narrow columns: they in float32
         top, total = floats(top_at), floats(total_at)
         shares = max(parts, 1)
         first_unit, after_unit = units * part // shares, units * (part + 1) // shares
         if w[Forward.target] != 0:
             for unit in range(first_unit, after_unit):
                 outer = unit // blocks
-                first = (unit - outer * blocks) * _COLUMNS
-                for i in range(outer * inner + first, outer * inner + min(inner, first + _COLUMNS)):
-                    if target[i] < 0 or target[i] >= n:
-                        return _LABEL_OUT_OF_RANGE
+                first = (unit - outer * blocks) * step
+                if not are_labels(target, outer * inner + first, outer * inner + min(inner, first + step), n):
+                    return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0
         for unit in range(first_unit, after_unit):
             outer = unit // blocks
-            first = (unit - outer * blocks) * _COLUMNS
-            count = min(_COLUMNS, inner - first)
-            start = size * (outer * n * inner + first)
+            first = (unit - outer * blocks) * step
+            count = min(step, inner - first)
+            start = item * (outer * n * inner + first)
             for i in range(count):
                 top[i] = number(-math.inf)
                 total[i] = number(0)
             for j in range(n):
-                x = floats(w[Forward.x] + start + size * j * inner)
-                for i in range(count):
-                    top[i] = higher(top[i], x[i])
+                x = elements(w[Forward.x] + start + item * j * inner)
+                if is_narrow:
+                    row = floats(rows_at + size * j * step)
+                    for i in range(count):
+                        value = read(x, i)
+                        row[i] = value
+                        top[i] = higher(top[i], value)
+                else:
+                    for i in range(count):
+                        top[i] = higher(top[i], read(x, i))
             for j in range(n):
-                at = start + size * j * inner
-                add_exponentials((w[Forward.x] + at, top_at, total_at, w[Forward.p] + at, count))
+                at = start + item * j * inner
+                source, made = (w[Forward.x] + at, w[Forward.p] + at)
+                if is_narrow:
+                    source = made = rows_at + size * j * step
+                add_exponentials((source, top_at, total_at, made, count))
             if w[Forward.target] != 0:
-                x = floats(w[Forward.x] + start)
+                x = elements(w[Forward.x] + start)
                 for i in range(count):
                     at = outer * inner + first + i
-                    value = math.log(np.float64(total[i])) + (
-                        np.float64(top[i]) - np.float64(x[target[at] * inner + i])
-                    )
-                    loss[at] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
+                    loss[at] = number(loss_of(total[i], top[i], read(x, target[at] * inner + i)))
             for i in range(count):
                 total[i] = number(1) / total[i]
             for j in range(n):
-                p = floats(w[Forward.p] + start + size * j * inner)
-                for i in range(count):
-                    p[i] *= total[i]
+                p = elements(w[Forward.p] + start + item * j * inner)
+                if is_narrow:
+                    row = floats(rows_at + size * j * step)
+                    for i in range(count):
+                        write(p, i, row[i] * total[i])
+                else:
+                    for i in range(count):
+                        write(p, i, read(p, i) * total[i])
         return 0
 
     return softmax_columns
@@ -211,7 +270,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
+    real, are_labels = Real(dtype), _make_are_labels()
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -221,9 +280,8 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
         shares = max(parts, 1)
         first, after = w[Backward.outer] * part // shares, w[Backward.outer] * (part + 1) // shares
         target = ints64(w[Backward.target])
-        for i in range(first * inner, after * inner):
-            if target[i] < 0 or target[i] >= n:
-                return _LABEL_OUT_OF_RANGE
+        if not are_labels(target, first * inner, after * inner, n):
+            return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0
         for outer in range(first, after):
@@ -251,7 +309,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
 
 _ROWS = kernels_by_dtype("softmax_rows", _build_rows)
 _NARROW_ROWS = kernels_by_dtype("softmax_rows", _build_narrow_rows, dtypes=NARROW)
-_COLUMN_WISE = kernels_by_dtype("softmax_columns", _build_columns)
+_COLUMN_WISE = kernels_by_dtype("softmax_columns", _build_columns, dtypes=ANY)
 _CROSS_ENTROPY_GRAD = kernels_by_dtype("cross_entropy_grad", _build_cross_entropy_grad)
 
 # Positions of the inputs with floats, of the target, and the number of outputs, all of floats.
@@ -279,13 +337,22 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments of Softmax are taken as they are where they are narrow: both, of long rows."""
-    x, p = call.inputs[0], call.outputs[0]
+    """Which arguments are taken as they are where they are narrow: x and p, of long rows and of many columns."""
+    x, p = call.inputs[0], call.outputs[-1]
     assert x is not None
-    is_narrow = x.dtype == p.dtype and p.dtype.name in narrow_dtypes() and not (x.strides or p.strides)
+    if x.dtype != p.dtype or p.dtype.name not in narrow_dtypes() or x.strides or p.strides:
+        return ()
     axis = call.attributes["axis"] % p.ndim
-    is_row = math.prod(p.shape[axis + 1 :]) == 1 and p.shape[axis] >= _FEWEST_NARROW
-    return (0, 1) if is_narrow and is_row else ()
+    n, inner = p.shape[axis], math.prod(p.shape[axis + 1 :])
+    is_row, is_column = inner == 1 and n >= _FEWEST_NARROW, inner >= _FEWEST_COLUMNS
+    if not (is_row or (is_column and _narrow_columns(n) >= min(inner, _FEWEST_APART))):
+        return ()
+    return 0, len(call.inputs) + len(call.outputs) - 1
+
+
+def _narrow_columns(n: int) -> int:
+    """How many columns of n elements are widened together."""
+    return min(_COLUMNS, _NARROW_BYTES // (SIZES["float32"] * max(1, n)))
 
 
 def prepare(call: Call) -> Prepared:
@@ -341,28 +408,37 @@ def _prepare_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepa
 
 
 def _prepare_narrow_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
-    outer, share_bytes = sizes["outer"], in_lines(SIZES["float32"] * sizes["n"])  # a row in float32
+    outer, has_labels = sizes["outer"], _has_labels(call)
+    share_bytes = in_lines(SIZES["float32"] * sizes["n"])  # a row in float32
     parts = fitting_shares(share_count(work_us, outer), share_bytes)
     prepared = launch(
-        _NARROW_ROWS[call.outputs[0].dtype.name],
+        _NARROW_ROWS[call.outputs[-1].dtype.name],
         filled(Forward, share_bytes=share_bytes, **sizes),
-        (Forward.x, Forward.p, Forward.workspace),
+        (*_arguments(call), Forward.workspace),
         parts=parts,
         workspace=parts * share_bytes,
+        errors=_ERRORS if has_labels else None,
         note="rows",
     )
     # Each piece needs a row of its own: not of many pieces where rows are long.
-    return in_pieces(prepared, call, outer, in_place=True, pieces=0 if share_bytes <= _SHORT_ROW_BYTES else parts)
+    pieces = 0 if share_bytes <= _SHORT_ROW_BYTES else parts
+    result = len(call.outputs) - 1
+    return in_pieces(prepared, call, outer, result=result, in_place=True, checks=has_labels, pieces=pieces)
 
 
 def _prepare_columns(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
     dtype, outer, has_labels = call.outputs[-1].dtype, sizes["outer"], _has_labels(call)
-    blocks = -(-sizes["inner"] // _COLUMNS)
-    parts = share_count(work_us, outer * blocks)
-    share_bytes = 2 * _COLUMNS * dtype.itemsize
+    columns, n = _COLUMNS, sizes["n"]
+    rows = 2  # of as many columns, in the workspace
+    if dtype.name in NARROW:
+        rows += n
+        columns = _narrow_columns(n)
+    blocks = -(-sizes["inner"] // columns)
+    share_bytes = rows * columns * SIZES[real_of(dtype.name)]
+    parts = fitting_shares(share_count(work_us, outer * blocks), share_bytes)
     prepared = launch(
         _COLUMN_WISE[dtype.name],
-        filled(Forward, share_bytes=share_bytes, **sizes),
+        filled(Forward, share_bytes=share_bytes, columns=columns, **sizes),
         (*_arguments(call), Forward.workspace),
         parts=parts,
         workspace=parts * share_bytes,
@@ -372,7 +448,7 @@ def _prepare_columns(call: Call, sizes: Mapping[str, int], work_us: float) -> Pr
     result = len(call.outputs) - 1
     if blocks == 1:
         return in_pieces(prepared, call, outer, result=result, checks=has_labels)
-    if sizes["n"] < _FEWEST_CLASSES or outer < parts:
+    if n < _FEWEST_CLASSES or outer < parts:
         return prepared
     # A piece must not end between the blocks of columns, which lie beside one another.
     return in_pieces(prepared, call, outer, result=result, checks=has_labels, pieces=outer)

@@ -178,13 +178,14 @@ def make_reading(dtype: str, *, compared: bool = False) -> tuple[Any, Any]:
     return with_one, opaque
 
 
-def make_writing(dtype: str) -> Any:
+def make_writing(dtype: str, *, alone: bool = False) -> Any:
     """numba's function write(elements, i, value), elements as `make_reading` has them: narrow ones are rounded.
 
     For loops that LLVM vectorizes.
+    alone: as of `make_element_access`.
     """
     if dtype in STORED:
-        return make_element_access(dtype)[1]
+        return make_element_access(dtype, alone=alone)[1]
 
     @inlined
     def write(pointer, i, value):
