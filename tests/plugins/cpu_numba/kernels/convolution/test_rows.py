@@ -74,8 +74,8 @@ def test_shares_of_an_adjoint_give_the_same_bits(run, parts, pad):
 @pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)
 def test_infinities_are_seen_by_their_windows_alone(run, parts, windows):
     rng, geometry = np.random.default_rng(2), geometry_of(windows)
-    x, weight = rng.standard_normal((1, 3, 35, 40), "f"), rng.standard_normal((7, 3, *windows[0]), "f")
-    x[0, 1, 17, 20], x[0, 2, 34, 39] = np.inf, np.nan
+    x, weight = rng.standard_normal((1, 3, 35, 52), "f"), rng.standard_normal((7, 3, *windows[0]), "f")
+    x[0, 1, 17, 20], x[0, 2, 34, 51] = np.inf, np.nan
     with np.errstate(invalid="ignore"):
         wanted = op_spec("Convolution").reference(x, weight, None, channel_last=False, **geometry)
     y = np.zeros(wanted.shape, "f")
@@ -94,7 +94,7 @@ def test_what_is_larger_is_divided(make_call, monkeypatch, shape, maps, by_posit
     assert (words[rows.Block.slabs] > 1, words[rows.Block.pieces] > 1) == (by_positions, not by_positions)
 
 
-@pytest.mark.parametrize("kernel, size", [(1, (40, 44)), (1, (37, 41)), (3, (40, 44)), (3, (37, 41))])
+@pytest.mark.parametrize("kernel, size", [(1, (40, 44)), (1, (37, 45)), (3, (40, 44)), (3, (37, 45))])
 def test_formulas_are_computed_once_on_each_position(monkeypatch, kernel, size):
     """Within slabs, each map has ranges of its own; a sum that were made twice would show."""
     monkeypatch.setattr(pool, "_chosen_count", 2)
