@@ -21,7 +21,10 @@ from atled_cpu_numba import answers, cpuid
 
 # llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
 
-_HALVED_VECTORS = "prefer-256-bit"  # LLVM's tuning; which instructions a processor has does not depend on it
+# LLVM's tuning; which instructions a processor has does not depend on it. LLVM halves the vectors of loops on all of
+# Intel's: the first ones with AVX-512 were slowed down by whole ones. Those with VBMI2 are not; a fused chain of
+# functions takes 0.75 of the time there.
+_HALVED_VECTORS, _WHOLE_VECTORS_BY = "prefer-256-bit", "avx512vbmi2"
 
 # Levels of x86-64 beside what all have, and the features of each besides those of the one before: System V Application
 # Binary Interface, AMD64 Architecture Processor Supplement, table 3.1. Levels of instructions for machines of 2009,
@@ -101,9 +104,7 @@ def host() -> Processor:
 def _ask_host() -> Processor:
     llvm = llvm_binding()
     features = llvm.get_host_cpu_features()
-    # LLVM halves the vectors of loops on all of Intel's: the first ones with AVX-512 were slowed down by whole ones.
-    # Those with VBMI2 are not; a fused chain of functions takes 0.75 of the time there.
-    whole = f",-{_HALVED_VECTORS}" if features.get("avx512vbmi2") else ""
+    whole = f",-{_HALVED_VECTORS}" if features.get(_WHOLE_VECTORS_BY) else ""
     return Processor(llvm.get_host_cpu_name(), features.flatten() + whole)
 
 
@@ -275,7 +276,16 @@ def parse_processor(text: str) -> Processor:
                 "name another processor, such as generic",
             )
         )
-    return chosen
+    # Those of `host` are whole already; on other kinds of processors LLVM knows no such tuning.
+    return _with_whole_vectors(chosen) if name != HOST and _HALVED_VECTORS in known_features else chosen
+
+
+def _with_whole_vectors(chosen: Processor) -> Processor:
+    """The same with whole vectors where these cost no frequency, unless its features say what is preferred."""
+    is_told = any(word[1:] == _HALVED_VECTORS for word in chosen.features.split(","))
+    if is_told or not _features_of(chosen, (_WHOLE_VECTORS_BY,)):
+        return chosen
+    return Processor(chosen.name, f"{chosen.features},-{_HALVED_VECTORS}".lstrip(","))
 
 
 def _examined(chosen: Processor) -> tuple[Sequence[str], Sequence[str], bool]:
