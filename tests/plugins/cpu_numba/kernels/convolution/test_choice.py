@@ -1,5 +1,7 @@
 """Convolution and its gradients against windows in NumPy in float64, and against finite identities."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -324,6 +326,26 @@ def test_large_weights_of_1x1_convolutions_are_multiplied_in_pieces(run, parts, 
     assert note.startswith("1x1, images in place") or host_lanes().vector == 4
     assert run(convolution, name, inputs, [y], parts=parts, **geometry) == 0
     np.testing.assert_allclose(y, forward(x, weight, bias, (0, 0), (1, 1), (1, 1), 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("maps, images, is_packed", [(110, 6, True), (110, 5, False), (7, 6, True)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_weights_whose_rows_evict_each_other_are_packed(run, parts, monkeypatch, stride, maps, images, is_packed):
+    monkeypatch.setattr(pointwise, "do_rows_conflict", lambda pitch, dtype: pitch == 20)
+    monkeypatch.setattr(pointwise, "_LEAST_PACKED_POSITIONS", 6 * 35)
+    monkeypatch.setattr(pointwise, "_WEIGHT_BYTES", 0)  # in pieces
+
+    def by_products(call):
+        prepared = next(way.prepare() for way in convolution.ways(problem_of(call)) if way.name == "products")
+        assert prepared.note.endswith(", weight packed") == is_packed
+        return prepared
+
+    x, weight, bias = draw(0, images, 40, 5 * stride, 7 * stride), draw(1, 2 * maps, 20, 1, 1), draw(2, 2 * maps)
+    geometry = geometry_of((0, 0), (stride, stride), (1, 1), 2)
+    y = np.full((images, 2 * maps, 5, 7), np.nan, "f")
+    module = SimpleNamespace(accepts=convolution.accepts, prepare=by_products)
+    assert run(module, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, forward(x, weight, bias, (0, 0), (stride, stride), (1, 1), 2), atol=1e-4)
 
 
 @pytest.mark.parametrize("images", [1, 2])

@@ -156,6 +156,17 @@ def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m
     assert matmul.prepare(call).note == note
 
 
+@pytest.mark.parametrize("dtype, page", [("float32", 1024), ("float64", 512)])
+def test_rows_whole_pages_apart_are_in_one_set_of_the_nearest_cache(monkeypatch, dtype, page):
+    found = {}
+    for rows in (6, 12):
+        lanes = Lanes(vector=page // 64, rows=rows, columns=page // 32, dot_rows=4, dot_columns=6)
+        monkeypatch.setattr(matmul_plan, "lanes_of", lambda _, lanes=lanes: lanes)
+        pitches = 0, page // 2, page - 1, page, 3 * page
+        found[rows] = [pitch for pitch in pitches if matmul_plan.do_rows_conflict(pitch, dtype)]
+    assert found == {6: [], 12: [page, 3 * page]}
+
+
 @pytest.mark.parametrize(
     "m, k, n, dtype, most_bytes",
     [

@@ -1,7 +1,7 @@
 """1 x 1 convolutions, and their adjoints for stride 1: matrix products that read and write images in place.
 
 y (maps, positions) = weight (maps, channels) by x (channels, positions), for each image: rows of positions are vectors
-already, so nothing is copied but the panel of x that is being multiplied and, where it pays, the weight of an adjoint.
+already, so nothing is copied but the panel of x that is being multiplied and, where it pays, the weight.
 Panels are whole; the positions that are left over are collected from some images and multiplied together, before those
 images: each is finished while it is in the cache. With a stride, all positions are collected.
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import NamedTuple, Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS, CopyImages
-from atled_cpu_numba.kernels.products.matmul_plan import is_avx2, padded_row, round_up
+from atled_cpu_numba.kernels.products.matmul_plan import do_rows_conflict, is_avx2, padded_row, round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE, WIDE_ROWS, are_wide, wide_columns
@@ -44,6 +44,9 @@ _SLIM_COST = 0.55  # of a panel of one vector, in whole panels
 # As `matmul_plan._STRIDED_PANELS` of a matrix: measured on Zen 3, sums of a weight stored by columns take .05 to .3
 # longer than transposed, and transposing takes as long as it spares for a hundred positions.
 _LEAST_TRANSPOSED_POSITIONS = 128
+# Of channels that are whole pages, a tile reads 1.1 to 5 times as many lines of the level-2 cache as of a weight packed
+# with another pitch (see `matmul_plan`). For so many positions packing takes up to .014 of the time, measured on Zen 3.
+_LEAST_PACKED_POSITIONS = 1024
 
 
 @layout
@@ -67,9 +70,9 @@ class Block:
     weight_map: int  # strides of the weight
     weight_channel: int
     group_weights: int  # from group to group
-    pack: int  # address of PACK where the weight is transposed first, or 0
+    pack: int  # address of PACK where the weight is packed first, transposed or not, or 0
     weight_pitch: int  # from map to map then
-    transposed: int  # elements of workspace for that
+    packed: int  # elements of workspace for that
     at_once: int  # images whose positions that are left over are collected
     rows_at_once: int  # maps
     pieces: int  # of so many maps
@@ -166,13 +169,13 @@ def _build(dtype: str) -> Callable[..., int]:
         pitch, last = at_once * rest, (in_place - 1) // columns * columns
         image_length = groups * channels * positions
         whole = in_place == 0 and at_once == 1  # one image is collected: its results lie as they are to stay
-        # Workspace: blocks of the pieces, starts of the sums, the weight transposed, a panel of x, what is collected,
+        # Workspace: blocks of the pieces, starts of the sums, the weight packed, a panel of x, what is collected,
         # its results.
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         copying = inner + block_bytes
         starts_at = copying + block_bytes
-        transposed_at = starts_at + element * rows_at_once * columns
-        panel_at = transposed_at + element * w[Block.transposed]
+        packed_at = starts_at + element * rows_at_once * columns
+        panel_at = packed_at + element * w[Block.packed]
         collected_at = panel_at + element * channels * columns
         results_at = collected_at + element * channels * pitch
         q = words(inner)
@@ -194,9 +197,9 @@ def _build(dtype: str) -> Callable[..., int]:
                 packing = words(copying)
                 packing[Pack.source], packing[Pack.row], packing[Pack.column] = weights, weight_channel, weight_map
                 packing[Pack.rows], packing[Pack.k] = channels, rows
-                packing[Pack.target], packing[Pack.width] = transposed_at, w[Block.weight_pitch]
+                packing[Pack.target], packing[Pack.width] = packed_at, w[Block.weight_pitch]
                 call3(w[Block.pack], copying, 0, 1)
-                weights, weight_map, weight_channel = transposed_at, w[Block.weight_pitch], 1
+                weights, weight_map, weight_channel = packed_at, w[Block.weight_pitch], 1
             q[Rows.k], q[Rows.m], q[Rows.a], q[Rows.a_row] = channels, rows, weights, weight_map
             q[Rows.b_panel], q[Rows.s], q[Rows.s_row], q[Rows.s_column] = columns, starts_at, columns, 0
             q[Rows.copy], q[Rows.a_column] = panel_at, weight_channel
@@ -260,8 +263,8 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = min(parts, p.groups * p.images * pieces * runs)
     pitch = at_once * (p.positions - in_place)
     weight_pitch = padded_row(p.channels, p.dtype)
-    transposed = round_up(rows * weight_pitch + PACK_SLACK, columns) if _is_transposed(p) else 0
-    floats = (rows + p.channels) * (columns + pitch) + transposed
+    packed = round_up(rows * weight_pitch + PACK_SLACK, columns) if _is_packed(p) else 0
+    floats = (rows + p.channels) * (columns + pitch) + packed
     share_bytes = in_lines(16 * BLOCK_WORDS + element * floats)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
@@ -278,9 +281,9 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         weight_map=p.weight[0],
         weight_channel=p.weight[1],
         group_weights=p.maps * p.channels,
-        pack=PACK[p.dtype].address() if transposed else 0,
+        pack=PACK[p.dtype].address() if packed else 0,
         weight_pitch=weight_pitch,
-        transposed=transposed,
+        packed=packed,
         at_once=at_once,
         rows_at_once=rows,
         pieces=pieces,
@@ -298,16 +301,19 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         note = f"1x1, {at_once} images at once"
     else:
         note = f"1x1, images in place, rest of {at_once} at once" if pitch else "1x1, images in place"
-    if transposed:
-        note += ", weight transposed"
+    if packed:
+        note += ", weight packed" if p.weight[1] == 1 else ", weight transposed"
     return launch(
         POINTWISE[p.dtype], words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
     )
 
 
-def _is_transposed(p: Problem) -> bool:
-    """Whether the weight is stored by columns, and multiplied often enough to transpose it."""
-    return p.weight[1] != 1 and is_avx2(p.dtype) and p.images * p.positions >= _LEAST_TRANSPOSED_POSITIONS
+def _is_packed(p: Problem) -> bool:
+    """Whether the weight is stored in a way that tiles read slowly, and multiplied often enough to pack it."""
+    positions = p.images * p.positions
+    if p.weight[1] == 1:
+        return positions >= _LEAST_PACKED_POSITIONS and do_rows_conflict(p.weight[0], p.dtype)
+    return positions >= _LEAST_TRANSPOSED_POSITIONS and is_avx2(p.dtype)
 
 
 def _collected(p: Problem, rows: int, most: int, columns: int) -> tuple[int, int]:

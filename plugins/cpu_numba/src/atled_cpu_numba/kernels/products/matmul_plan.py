@@ -306,10 +306,14 @@ def _is_transposed(p: Product, dtype: str) -> bool:
 
 def _rows_conflict(p: Product, dtype: str) -> bool:
     """Whether an A stored by rows is packed, as the rows of a tile evict each other from the level-1 cache."""
-    lanes = lanes_of(dtype)
-    if p.m <= _FEW_ROWS or p.k <= _SHORT_K or p.n < _CONFLICTING_PANELS * lanes.columns:
+    if p.m <= _FEW_ROWS or p.k <= _SHORT_K or p.n < _CONFLICTING_PANELS * lanes_of(dtype).columns:
         return False
-    return lanes.rows > _SET_LINES and p.a_row != 0 and SIZES[dtype] * p.a_row % _PAGE_BYTES == 0
+    return do_rows_conflict(p.a_row, dtype)
+
+
+def do_rows_conflict(pitch: int, dtype: str) -> bool:
+    """Whether rows of A so many elements apart are in one set of the level-1 cache, and a tile has more of them."""
+    return lanes_of(dtype).rows > _SET_LINES and pitch != 0 and SIZES[dtype] * pitch % _PAGE_BYTES == 0
 
 
 def is_avx2(dtype: str) -> bool:
