@@ -76,10 +76,11 @@ _PAGE_BYTES = 4096
 _MOST_PAGES = 96
 
 # Rows of A whole pages apart are in one set of a level-1 cache, which keeps 8 lines or 12: tiles of more rows than that
-# evict their own. By a model of such caches, a tile of 12 rows of float32 in place reads 3 to 14 lines of the level-2
-# cache for each term, of packed ones 2.75; its sums take as long as 6. Packing takes less than a panel does.
+# evict their own. By a model of such caches, a tile of 12 rows of float32 in place reads 14 lines of the level-2 cache
+# for each term (8 to a set), or 3.1 to 4.4 (12), of packed ones 2.75; its sums take as long as 6 or 7. Packing takes a
+# third of the time of a panel, up to half on Zen 3.
 _SET_LINES = 8
-_CONFLICTING_PANELS = 4
+_CONFLICTING_PANELS = 8
 # An A that does not stay in the level-2 cache is read from the one behind it for each panel of B. Where that gives
 # 28 GB/s (Emerald Rapids), of which double of 512 asks for 21, a part of A at a time is multiplied by so many panels.
 _REREAD_PANELS = 4
