@@ -87,7 +87,8 @@ class Use(IntEnum):
     WRITTEN = 2
 
 
-_WRITTEN = Use.WRITTEN  # to look a member up takes longer than all else that finds a copy
+# To look a member up takes as long as all else that makes a cell, or finds a copy of one.
+_UNUSED, _READ, _WRITTEN, _ON_DEVICE = Use.NONE, Use.READ, Use.WRITTEN, Use.DEVICE
 
 
 class ArrayCell:
@@ -140,7 +141,7 @@ class ArrayCell:
         self.is_being_written = False
         self.is_source = False
         self.zeroed = False
-        self.use = Use.NONE
+        self.use = _UNUSED
         self.is_data = False
         self.code = -1
         # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
@@ -190,7 +191,7 @@ class ArrayCell:
         """A plan that could compute the values does not, because nobody needs them: what is here is not theirs."""
         if self.pending is not _LEFT_OUT:
             if self.use:
-                self.use = Use.NONE
+                self.use = _UNUSED
                 EPOCH.bump()
                 MOVES.bump()
             self.release(_LEFT_OUT)
@@ -225,10 +226,10 @@ class ArrayCell:
     def _tell_plans(self) -> None:
         """Have all plans check the array before their next run."""
         if self.place is HOST:
-            self.use = Use.NONE
+            self.use = _UNUSED
             EPOCH.bump()
         else:
-            self.use = Use.DEVICE
+            self.use = _ON_DEVICE
             MOVES.bump()
 
     @property
@@ -273,7 +274,7 @@ class ArrayCell:
             return False
         if is_written and self.has_current_copies:
             return False
-        self.use = Use.WRITTEN if is_written else max(self.use, Use.READ)
+        self.use = _WRITTEN if is_written else max(self.use, _READ)
         return True
 
     def come_to(self, place: Place, dtype: np.dtype) -> bool:
@@ -365,13 +366,6 @@ class ArrayCell:
         if self._copies is None:
             self._copies = {}
 
-    def reset(self) -> None:
-        """The state of a new array that has this one's memory."""
-        self.pending = None
-        self.zeroed = False
-        self.use = Use.NONE
-        self.is_data = False
-
     def target(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage into which a plan will write all values at each run, which `last_write` does not count."""
         last_write = self.last_write
@@ -410,7 +404,7 @@ class ArrayCell:
                 self.move(HOST, dtype)
             return
         is_shown = former.has_live_view if isinstance(former, HostStorage) else former.exported
-        if self.use is Use.NONE and self._copies is None and not is_shown:
+        if self.use is _UNUSED and self._copies is None and not is_shown:
             self.storage = storage
         else:
             _convert(storage, place, dtype, former, place, dtype, self.size)
@@ -501,7 +495,7 @@ class ArrayCell:
         """Be a source: `is_unchanged_since` is going to be asked, which plans that compute the array are told."""
         if not self.is_source:
             self.is_source = True
-            if self.use is not Use.NONE:
+            if self.use is not _UNUSED:
                 EPOCH.bump()
 
     def is_unchanged_since(self, number: int) -> bool:

@@ -33,6 +33,7 @@ class Sharing:
 
 
 _MAKING = lock_across_forks()
+_UNUSED = Use.NONE
 
 
 class RecipeOfValues(Protocol):
@@ -275,7 +276,7 @@ class Value:
     def grad_is_in_use(self) -> bool:
         """Whether plans or views have the memory of the gradient."""
         grad = self.details.grad
-        return grad is not None and (grad.cell.use is not Use.NONE or grad.cell.has_live_view)
+        return grad is not None and (grad.cell.use is not _UNUSED or grad.cell.has_live_view)
 
     def leave_gradient_unstored(self, recipe: Recipe) -> bool:
         """Note how to get the gradient, unless there is an array for it; whether it was noted."""

@@ -38,6 +38,7 @@ from atled.graph.run.words import Table
 from atled_contexts import active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
+_READ, _WRITTEN = Use.READ, Use.WRITTEN
 _NO_OTHERS: Mapping[int, np.ndarray] = {}
 
 
@@ -183,7 +184,7 @@ class Binding:
                 self._travel(cell, place, dtype, storage, is_read=True, is_written=is_changed, cause=cause)
             else:
                 storage = cell.move(place, dtype)
-                cell.use = Use.WRITTEN if is_changed else cell.use or Use.READ
+                cell.use = _WRITTEN if is_changed else cell.use or _READ
                 self._heads.append((cell, storage))
                 if is_changed:
                     self._written.append(cell)
@@ -208,7 +209,7 @@ class Binding:
                 self._travel(cell, place, dtype, storage, is_read=False, is_written=True)
             else:
                 storage = cell.target(place, dtype)
-                cell.use = Use.WRITTEN
+                cell.use = _WRITTEN
                 self._heads.append((cell, storage))
                 self._written.append(cell)
             self._storages[slot.memory] = storage
@@ -234,9 +235,9 @@ class Binding:
         self._computed = self._sources()
         spared = set(map(id, self.gradients))
         for cell in self._written:
-            cell.use = Use.WRITTEN
+            cell.use = _WRITTEN
         for cell, _ in self._heads:
-            cell.use = cell.use or Use.READ
+            cell.use = cell.use or _READ
             if cell.pending is not None and id(cell) not in spared:
                 cell.settle()
         return True

@@ -12,6 +12,7 @@ from atled.arrays.place import HOST
 # What has been read once, and the number of its last write then. Most arrays that are cast are results, which nobody
 # reads again: a copy of them would only take memory.
 _READ: weakref.WeakKeyDictionary[ArrayCell, int] = weakref.WeakKeyDictionary()
+_WRITTEN = Use.WRITTEN
 
 
 def kept_cast(cell: ArrayCell | None, dtype: np.dtype) -> ArrayCell | None:
@@ -19,7 +20,7 @@ def kept_cast(cell: ArrayCell | None, dtype: np.dtype) -> ArrayCell | None:
 
     It is kept as a copy of the array. What others may be writing, a plan or the holder of a view, has none.
     """
-    if cell is None or cell.use is Use.WRITTEN or cell.has_live_view:
+    if cell is None or cell.use is _WRITTEN or cell.has_live_view:
         return None
     copy = cell.copies.get((HOST, dtype))
     if copy is None or not copy[1]:

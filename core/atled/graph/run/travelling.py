@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 2  # runs without a move, after which an array is trusted to stay; doubled with each time that it does not
 _MOST_PATIENCE = 1 << 16
+_UNUSED, _WRITTEN, _ON_DEVICE = Use.NONE, Use.WRITTEN, Use.DEVICE
 
 
 class Travelling:
@@ -63,8 +64,8 @@ class Travelling:
         self.before: Copies | None = None
         self.quiet = 0
         self.patience = _PATIENCE
-        if cell.use is Use.NONE:
-            cell.use = Use.DEVICE
+        if cell.use is _UNUSED:
+            cell.use = _ON_DEVICE
 
     @property
     def is_current(self) -> bool:
@@ -75,7 +76,7 @@ class Travelling:
     def is_trusted(self) -> bool:
         """Whether the array tells when something is to be done for it."""
         use = self.cell.use
-        return (use is Use.WRITTEN if self.is_written else use > 0) and self.cell.storage is self.storage
+        return (use is _WRITTEN if self.is_written else use > 0) and self.cell.storage is self.storage
 
     def fetch(self) -> None:
         """Bring the present values into the storage."""
