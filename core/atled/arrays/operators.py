@@ -91,19 +91,30 @@ class Operators:
         value = _scalar(other)
         return _unknown(other, scalar_op) if value is None else Calls.functions[scalar_op](self, val=value)
 
+    # Operands of one class, most there are, take no further call.
     def __add__(self, other: Any) -> Any:
+        if type(other) is type(self):
+            return Calls.functions["Add2"](self, other)
         return self._binary(other, "Add2", "AddScalar")
 
     def __sub__(self, other: Any) -> Any:
+        if type(other) is type(self):
+            return Calls.functions["Sub2"](self, other)
         return self._binary(other, "Sub2", "AddScalar", operator.neg)
 
     def __mul__(self, other: Any) -> Any:
+        if type(other) is type(self):
+            return Calls.functions["Mul2"](self, other)
         return self._binary(other, "Mul2", "MulScalar")
 
     def __truediv__(self, other: Any) -> Any:
+        if type(other) is type(self):
+            return Calls.functions["Div2"](self, other)
         return self._binary(other, "Div2", "MulScalar", _inverse)
 
     def __pow__(self, other: Any) -> Any:
+        if type(other) is type(self):
+            return Calls.functions["Pow2"](self, other)
         return self._binary(other, "Pow2", "PowScalar")
 
     def __radd__(self, other: Any) -> Any:
