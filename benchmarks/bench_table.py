@@ -732,7 +732,7 @@ def _devices() -> list[Row]:
         row(f"bound plan, {count} arrays", "bound_plan", Goal(3, ["cpu"]), arguments={"arrays": count})
         for count in (2, 200)
     ]
-    lenet, addition = {"network": "lenet", "limit_us": 20}, {"limit_us": 3 * DEVICE_ADDITIONS}
+    lenet, addition = {"network": "lenet", "limit_us": 20}, {"limit_us": 5 * DEVICE_ADDITIONS}
     rows = [
         row("imperative add", "addition", Goal(1, ["limit"]), arguments=addition, per=DEVICE_ADDITIONS, of="op"),
         *plans,
