@@ -351,6 +351,10 @@ class Native:
     after: by output, counted from 0, the first of two words that receive the address of a range kernel and of its
         block, or stay 0. Where they are not 0, the kernel calls it with each range of the output that it has written,
         every element exactly once; what it wrote there may be changed by that, and is not to be read again.
+    bounds: by output of `after` the first of two words, if the kernel has such, for the least and the greatest number
+        that the output is to hold: minus infinity and infinity in `block`. A step behind it that does no more than
+        that, such as a rectifier, is put into these words, and those of `after` stay 0. Each is a float64 where the
+        output is one, else a float32, in the first bytes of its word. A NaN stays one, and a zero keeps its sign.
     before: by input the same; the kernel calls it with each range before it reads that range of the input, every
         element exactly once.
     in_place: by input of `before` the output whose memory that input may have.
@@ -374,6 +378,7 @@ class Native:
         "attributes",
         "before",
         "block",
+        "bounds",
         "errors",
         "in_place",
         "most_parts",
@@ -400,6 +405,7 @@ class Native:
         ranges: Callable[[], int] | None = None,
         steps: Callable[[int, Sequence[int], Mapping[int, int]], Native] | None = None,
         after: Mapping[int, int] | None = None,
+        bounds: Mapping[int, int] | None = None,
         before: Mapping[int, int] | None = None,
         in_place: Mapping[int, int] | None = None,
         range_bytes: Mapping[int, int] | None = None,
@@ -417,6 +423,7 @@ class Native:
         self.ranges = ranges
         self.steps = steps
         self.after = dict(after or {})
+        self.bounds = dict(bounds or {})
         self.before = dict(before or {})
         self.in_place = dict(in_place or {})
         self.range_bytes = dict(range_bytes or {})

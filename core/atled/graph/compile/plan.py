@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.arrays.place import HOST, Place
 from atled.call import Pack, RangeWord, RowWord
+from atled.graph.compile.bounding import bounds_behind
 from atled.graph.compile.memory import lay_out_arenas
 from atled.graph.compile.segments import Segment, segments_of
 from atled.graph.compile.step import Slot, Step
@@ -258,6 +259,12 @@ class Plan:
         targets: list[int] = []
         for step in self.steps:
             for carried in step.carried:
+                bounds = bounds_behind(step, carried, self.slots)
+                if bounds is not None:
+                    carried.bounds, values = bounds
+                    word = offsets[step] + carried.bounds
+                    self.block[word : word + 2] = values
+                    continue
                 word = offsets[step] + carried.word
                 native = carried.step.native
                 assert native is not None and native.ranges is not None

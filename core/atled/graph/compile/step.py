@@ -76,14 +76,16 @@ class Carried:
 
     word: first of the two words, in the carrier's argument block, that say so.
     ranged: argument of the step of which only ranges are ever in memory, or -1; then two more words say so.
+    bounds: first of the two words that say it instead, or -1; the plan finds that.
     """
 
-    __slots__ = ("ranged", "step", "word")
+    __slots__ = ("bounds", "ranged", "step", "word")
 
     def __init__(self, step: Step, word: int, ranged: int = -1) -> None:
         self.step = step
         self.word = word
         self.ranged = ranged
+        self.bounds = -1
 
 
 class Step:

@@ -530,6 +530,8 @@ class Binding:
         for carried in step.carried:
             count = len(RangeWord) if carried.ranged >= 0 else RangeWord.BLOCK_WORDS
             block[carried.word : carried.word + count] = 0
+            if carried.bounds >= 0:
+                block[carried.bounds : carried.bounds + 2] = native.block[carried.bounds : carried.bounds + 2]
         for number, word in zip(step.arguments, native.arguments, strict=False):  # the workspace is no slot
             slot = self.plan.slots[number]
             if number >= 0 and word >= 0 and slot.range_bytes:

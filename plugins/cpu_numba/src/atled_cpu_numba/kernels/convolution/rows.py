@@ -32,6 +32,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     launch,
     optional_words,
     share_count,
+    unbounded,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
@@ -61,6 +62,8 @@ class Block(Windows):
     slab_step: int  # vectors that stay in one
     rows_above: int  # of the planes, that the windows of a row see
     rows_below: int
+    low: int  # the least number that a result is to be
+    high: int  # the greatest
 
 
 _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap
@@ -187,7 +190,7 @@ def _build(dtype: str) -> Callable[..., int]:
             return 0
         fill_tables(w, offsets_at, windows_at, results_at)
         q, bias, phase_table = words(inner), floats(bias_at), block + 8 * w[Block.phases_at]
-        strip = w[Block.strip]
+        strip, bounds = w[Block.strip], block + 8 * Block.low
         at_once = w[Block.at_once] if w[Block.after] != 0 else strip
         for m in range(panels * tile_rows):
             bias[m] = 0.0
@@ -249,11 +252,11 @@ def _build(dtype: str) -> Callable[..., int]:
                             element * results[beside] + y,
                         )
                         if left > two_thirds:
-                            full((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
+                            full((k, a, offsets_at, x0, x1, s, y0, y1, plane, left, bounds))
                         elif left > third:
-                            lower((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
+                            lower((k, a, offsets_at, x0, x1, s, y0, y1, plane, left, bounds))
                         else:
-                            lowest((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
+                            lowest((k, a, offsets_at, x0, x1, s, y0, y1, plane, left, bounds))
                     if w[Block.after] != 0:
                         for m in range(first, min(maps, first + tile_rows)):
                             row = start + m * plane
@@ -337,6 +340,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         rows_above=max(0, -min(tap.row for tap in p.results[0].taps)),
         rows_below=max(0, max(tap.row for tap in p.results[0].taps)),
         phases_at=size_of(Block) + TAP_WORDS * taps,
+        **unbounded(p.dtype),
     )
     words += tap_words(p.results[0].taps, lambda tap: tap.phase * plane_length + p.planes.offset(tap))
     words += phase_words(p.planes)
@@ -349,6 +353,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         parts=parts,
         workspace=share_bytes * parts,
         after={0: Block.after},
+        bounds={0: Block.low},
         packs=(weights_in_panels(Block.packed, p.groups, p.maps, p.channels * taps, lanes.rows, p.dtype),)
         if p.in_order
         else (),

@@ -499,14 +499,15 @@ def make_panel_tile(rows: int, vectors: int, dtype: str = "float32", *, packed_r
 def make_pair_tile(rows: int, dtype: str = "float32", *, packed_rows: int) -> Any:
     """An intrinsic that computes one tile of C = A B + bias, two vectors wide, the rows of B found through a table.
 
-    tile((k, a, offsets, b0, b1, bias, c0, c1, c_row, m)):
+    tile((k, a, offsets, b0, b1, bias, c0, c1, c_row, m, bounds)):
     k: length of the sums, 0 or more.
     a: A[r, i] at a[i * packed_rows + r].  bias: one number per row.
     b0, b1: the vectors of B[i] are at b0[offsets[i]] and b1[offsets[i]], offsets: address of int64 offsets in elements.
     c0, c1: the vectors of C[r] are at c0[r * c_row] and c1[r * c_row], written for r < m.
+    bounds: address of two words, the least and the greatest number that C is to hold.
     """
 
-    def generate(w, k, a, offsets, b0, b1, bias, c0, c1, c_row, m):
+    def generate(w, k, a, offsets, b0, b1, bias, c0, c1, c_row, m, bounds):
         builder = w.builder
         a, b0, b1, bias, c0, c1 = (w.pointer(address) for address in (a, b0, b1, bias, c0, c1))
         offsets = builder.inttoptr(offsets, _INT64.as_pointer())
@@ -519,10 +520,12 @@ def make_pair_tile(rows: int, dtype: str = "float32", *, packed_rows: int) -> An
                 following += [w.multiply_add(value, b_vectors[j], phis[2 * r + j]) for j in range(2)]
             following.append(w.at(phis[-1], packed_rows))
 
+        within = w.bounds_at(bounds)
+
         def write(r):
             row = builder.mul(c_row, w.number(r))
-            w.store(following[2 * r], w.at(c0, row))
-            w.store(following[2 * r + 1], w.at(c1, row))
+            w.store(w.bounded(following[2 * r], within), w.at(c0, row))
+            w.store(w.bounded(following[2 * r + 1], within), w.at(c1, row))
 
         with builder.if_else(builder.icmp_signed(">=", m, w.number(rows))) as (then, otherwise):
             with then:
@@ -534,7 +537,7 @@ def make_pair_tile(rows: int, dtype: str = "float32", *, packed_rows: int) -> An
                         write(r)
 
     return vector_intrinsic(
-        "pair_tile", 10, generate, "One tile of a product with B in a table; see make_pair_tile.", dtype
+        "pair_tile", 11, generate, "One tile of a product with B in a table; see make_pair_tile.", dtype
     )
 
 

@@ -87,6 +87,15 @@ def float_bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 
+def unbounded(dtype: str) -> dict[str, int]:
+    """The words `low` and `high` of a block by which nothing is bounded; dtype: of what is computed."""
+    low, high = (
+        float_bits(value) if dtype == "float64" else int.from_bytes(struct.pack("<f", value), "little")
+        for value in (-math.inf, math.inf)
+    )
+    return {"low": low, "high": high}
+
+
 def optional_words(word: int, there: Sequence[bool]) -> tuple[int, ...]:
     """For each optional input, whether it is there or not: `word` or NO_WORD, among the arguments of a Native."""
     return tuple(word if is_there else NO_WORD for is_there in there)
@@ -199,6 +208,7 @@ def launch(
     errors: Mapping[int, str] | None = None,
     owner: Any = None,
     after: Mapping[int, int] | None = None,
+    bounds: Mapping[int, int] | None = None,
     before: Mapping[int, int] | None = None,
     in_place: Mapping[int, int] | None = None,
     range_bytes: Mapping[int, int] | None = None,
@@ -219,6 +229,7 @@ def launch(
         errors=errors,
         owner=kernel if owner is None else owner,
         after=after,
+        bounds=bounds,
         before=before,
         in_place=in_place,
         range_bytes=range_bytes,

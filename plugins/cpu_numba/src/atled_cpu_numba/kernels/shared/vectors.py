@@ -19,6 +19,7 @@ from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _BIT = ir.IntType(1)
+_WORD_BYTES = 8
 _BYTES = ir.IntType(8).as_pointer()
 _FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 _CODES = {"float32": "f32", "float64": "f64"}  # in names of LLVM's functions
@@ -96,6 +97,21 @@ class Writer:
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         """a * b + c, rounded once where the processor has an instruction for it; elsewhere that would be calls."""
         return self.builder.call(self.declare(f"llvm.fmuladd.{self.code}", self.vector, [self.vector] * 3), [a, b, c])
+
+    def bounds_at(self, address: Any) -> tuple[Any, Any]:
+        """The numbers in the first bytes of the two words at `address`, each in all lanes."""
+        low = self.pointer(address)
+        high = self.at(low, _WORD_BYTES // self.size)
+        return self.splat(self.load_one(low)), self.splat(self.load_one(high))
+
+    def bounded(self, value: Any, bounds: tuple[Any, Any]) -> Any:
+        """`value`, no less and no more than the bounds; a NaN stays one.
+
+        In this order of the operands x86 has one instruction for each of the two.
+        """
+        low, high = bounds
+        value = self.builder.select(self.builder.fcmp_ordered(">", low, value), low, value)
+        return self.builder.select(self.builder.fcmp_ordered("<", high, value), high, value)
 
     def first_lanes(self, count: Any) -> Any:
         """The mask of the lanes below `count`, an int64 of any sign."""
