@@ -21,6 +21,7 @@ import subprocess
 import sys
 from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -47,19 +48,20 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"the archive of objects lacks {', '.join(missing)}: run `make generated`")
         return 1 if missing else 0
     from atled_cpu_numba import processor, shipped_objects
-    from atled_cpu_numba.shipped_objects import ARCHIVE, TARGETS, Archive
+    from atled_cpu_numba.shipped_objects import TARGETS, Archive
 
     known = {} if options.all else _known()
     found = _ask({target: list(known.get(target, {})) for target in TARGETS})
     objects = {
         target: {key: one.members.get(key) or known[target][key] for key in one.names} for target, one in found.items()
     }
+    file = Path(shipped_objects.ARCHIVE)
     if options.all or objects != known:
-        part = ARCHIVE.with_suffix(".part")
+        part = file.with_suffix(".part")
         part.write_bytes(shipped_objects.encode(Archive(shipped_objects.toolchain(), objects, processor.release())))
-        part.replace(ARCHIVE)
-    written, size = sum(len(one.members) for one in found.values()), ARCHIVE.stat().st_size // 1024
-    print(f"{ARCHIVE.name}: {written} of {sum(map(len, objects.values()))} objects written, {size} KiB")
+        part.replace(file)
+    written, size = sum(len(one.members) for one in found.values()), file.stat().st_size // 1024
+    print(f"{file.name}: {written} of {sum(map(len, objects.values()))} objects written, {size} KiB")
     return 0
 
 
@@ -75,9 +77,10 @@ def outdated() -> list[str]:
 def _known() -> dict[str, dict[str, bytes]]:
     """The members of the archive, by target and key; none where something else compiled them."""
     from atled_cpu_numba import shipped_objects
-    from atled_cpu_numba.shipped_objects import ARCHIVE, TARGETS
+    from atled_cpu_numba.shipped_objects import TARGETS
 
-    archive = shipped_objects.decode(ARCHIVE.read_bytes()) if ARCHIVE.is_file() else None
+    file = Path(shipped_objects.ARCHIVE)
+    archive = shipped_objects.decode(file.read_bytes()) if file.is_file() else None
     if archive is None or archive.made_by != shipped_objects.toolchain():
         return {target: {} for target in TARGETS}
     return {target: dict(archive.objects.get(target, {})) for target in TARGETS}
@@ -111,7 +114,7 @@ def _compiled(target: str, known: list[str] | None) -> tuple[dict[str, str], dic
     # Before any kernel is imported.
     chosen = shipped_objects.compiled_for(target)
     processor.target = functools.cache(lambda: chosen)
-    texts = kernel_texts.decode(kernel_texts.ARCHIVE.read_bytes()).texts
+    texts = kernel_texts.decode(Path(kernel_texts.ARCHIVE).read_bytes()).texts
     kernels = {kernel.shipped_key(): kernel for kernel in _shipped_kernels()}
     missing = [] if known is None else sorted(kernels.keys() - set(known))
     members = {key: b64encode(_member(key, kernels[key], texts)).decode() for key in missing}

@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 FEATURES = {"AVX-512": "+avx2,+avx512f", "AVX2": "+avx2", "SSE": ""}
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.check:
         missing = outdated()
         if missing:
-            print(f"{kernel_texts.ARCHIVE.name} lacks {', '.join(missing)}: run `make generated`")
+            print(f"{Path(kernel_texts.ARCHIVE).name} lacks {', '.join(missing)}: run `make generated`")
         return 1 if missing else 0
     import llvmlite.binding as llvm
 
@@ -60,13 +61,14 @@ def main(arguments: list[str] | None = None) -> int:
     known = {} if options.all else _known(version)
     written = _ask(list(known))
     texts = {key: written.texts.get(key) or known[key] for key in written.names}
+    file = Path(kernel_texts.ARCHIVE)
     if options.all or texts != known:
         data = kernel_texts.encode(kernel_texts.Archive(version, texts))
-        part = kernel_texts.ARCHIVE.with_suffix(".part")
+        part = file.with_suffix(".part")
         part.write_bytes(data)
-        part.replace(kernel_texts.ARCHIVE)
-    size = kernel_texts.ARCHIVE.stat().st_size // 1024
-    print(f"{kernel_texts.ARCHIVE.name}: {len(written.texts)} of {len(texts)} texts written, {size} KiB")
+        part.replace(file)
+    size = file.stat().st_size // 1024
+    print(f"{file.name}: {len(written.texts)} of {len(texts)} texts written, {size} KiB")
     return _write_objects()
 
 
@@ -81,9 +83,10 @@ def outdated() -> list[str]:
     """Names of the kernels that the archive lacks, or holds as written from other sources."""
     from atled_cpu_numba import kernel_texts
 
-    if not kernel_texts.ARCHIVE.is_file():
+    file = Path(kernel_texts.ARCHIVE)
+    if not file.is_file():
         return ["every kernel"]
-    known = kernel_texts.decode(kernel_texts.ARCHIVE.read_bytes()).texts
+    known = kernel_texts.decode(file.read_bytes()).texts
     return sorted({name for key, name in _ask(None).names.items() if key not in known})
 
 
@@ -91,9 +94,10 @@ def _known(version: int) -> dict[str, str]:
     """The texts in the archive, by key; none where another version of LLVM printed them."""
     from atled_cpu_numba import kernel_texts
 
-    if not kernel_texts.ARCHIVE.is_file():
+    file = Path(kernel_texts.ARCHIVE)
+    if not file.is_file():
         return {}
-    archive = kernel_texts.decode(kernel_texts.ARCHIVE.read_bytes())
+    archive = kernel_texts.decode(file.read_bytes())
     return dict(archive.texts) if archive.llvm == version else {}
 
 

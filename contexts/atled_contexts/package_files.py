@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from atled_contexts.errors import PluginError, in_words, message
@@ -18,17 +19,24 @@ CONFORMANCE = "atled-conformance.json"
 
 def package_folder(module: str) -> Path | None:
     """The folder of the top-level package of `module`; None where there is none. Runs no code of the package."""
+    from pathlib import Path  # lazy: 5 ms, and discovery reads files without it
+
+    folder = _folder(module)
+    return Path(folder) if folder else None
+
+
+def _folder(module: str) -> str:
+    """The same as text; "" where there is none."""
     import importlib.util  # lazy, for the import cost
-    from pathlib import Path
 
     top = module.partition(".")[0]
     try:
         # Of a top-level name: that of a submodule would import its parents.
         spec = importlib.util.find_spec(top) if top else None
     except (ImportError, ValueError):  # ValueError: a module without a spec, such as __main__
-        return None
+        return ""
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(folders[0]) if folders else None
+    return folders[0] if folders else ""
 
 
 def module_file(module: str) -> str:
@@ -49,22 +57,23 @@ def read_package_file(module: str, name: str) -> dict[str, Any] | None:
 
     PluginError: the file cannot be read or is no JSON object.
     """
-    folder = package_folder(module)
-    if folder is None:
+    folder = _folder(module)
+    if not folder:
         return None
-    path = folder / name
+    path = os.path.join(folder, name)
     try:
-        text = path.read_text("utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise PluginError(message(str(path), in_words(error), "", "reinstall the plugin")) from error
+        raise PluginError(message(path, in_words(error), "", "reinstall the plugin")) from error
     import json  # lazy, for the import cost
 
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise PluginError(message(str(path), f"is not JSON: {error}", "", "reinstall the plugin")) from error
+        raise PluginError(message(path, f"is not JSON: {error}", "", "reinstall the plugin")) from error
     if not isinstance(found, dict):
-        raise PluginError(message(str(path), "is not a JSON object", "", "reinstall the plugin"))
+        raise PluginError(message(path, "is not a JSON object", "", "reinstall the plugin"))
     return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from pathlib import Path
 
 _TYPICAL_BYTES = 1 << 20
 _FOLDER = "/sys/devices/system/cpu/cpu0/cache"
@@ -16,11 +16,17 @@ def core_cache_bytes(folder: str = _FOLDER) -> int:
 
     folder: where Linux describes the caches of a core.
     """
-    for index in sorted(Path(folder).glob("index*")):
+    listed = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+    for index in [name for name in listed if name.startswith("index")]:
         try:
-            level, size = ((index / name).read_text().strip() for name in ("level", "size"))
+            level, size = (_text(folder, index, name) for name in ("level", "size"))
         except OSError:  # a container may show the folder and hide files in it
             continue
         if level == "2" and size[:-1].isdecimal() and size[-1] in _UNITS:
             return int(size[:-1]) << _UNITS[size[-1]]
     return _TYPICAL_BYTES
+
+
+def _text(*names: str) -> str:
+    with open(os.path.join(*names)) as file:
+        return file.read().strip()

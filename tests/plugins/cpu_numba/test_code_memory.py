@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -341,7 +342,7 @@ def test_every_object_of_the_package_has_an_image() -> None:
 
     from atled_cpu_numba import object_files, shipped_objects
 
-    archive = shipped_objects.decode(shipped_objects.ARCHIVE.read_bytes())
+    archive = shipped_objects.decode(Path(shipped_objects.ARCHIVE).read_bytes())
     for members in archive.objects.values():
         for key, member in members.items():
             compiled = object_files.decoded(lzma.decompress(member), key)

@@ -232,4 +232,4 @@ def test_the_archive_is_up_to_date() -> None:
 
 
 def test_the_archive_is_small() -> None:
-    assert shipped_objects.ARCHIVE.stat().st_size < 3 << 20
+    assert Path(shipped_objects.ARCHIVE).stat().st_size < 3 << 20

@@ -581,10 +581,19 @@ def test_the_platforms_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("ATLED_CACHE_DIR")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert kept_files.folder() == tmp_path / "x" / "atled" / "cpu-numba"
+    assert kept_files.folder() == str(tmp_path / "x" / "atled" / "cpu-numba")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "h"))
-    assert kept_files.folder() == tmp_path / "h" / ".cache" / "atled" / "cpu-numba"
+    assert kept_files.folder() == str(tmp_path / "h" / ".cache" / "atled" / "cpu-numba")
+
+
+def test_without_a_home_folder_there_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ATLED_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it gives where it finds none
+    with pytest.raises(RuntimeError, match="no home folder"):
+        kept_files.folder()
 
 
 def test_code_of_a_transient_kernel_is_freed_with_it():

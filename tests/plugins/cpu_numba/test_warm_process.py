@@ -105,6 +105,18 @@ def test_the_first_process_of_a_common_network_loads_none_and_stores_nothing(pro
     assert not list(tmp_path.iterdir())
 
 
+def test_a_first_step_imports_no_pathlib_for_itself(tmp_path: Path) -> None:
+    # What is imported before may bring it: that depends on the version of Python.
+    program = f"""
+import json, lzma, numpy.random, pluggy, sys, threading
+before = "pathlib" in sys.modules
+{_COMMON}{_TRAINING}
+result = []
+print(before or "pathlib" not in sys.modules)
+"""
+    assert run(program, tmp_path, ATLED_PLUGINS_ONLY="cpu-numba") == (["True"], [])
+
+
 def test_the_doctor_needs_none(tmp_path: Path) -> None:
     program = """
 import sys

@@ -39,6 +39,6 @@ def _threads() -> str:
 
 def _cache() -> str:
     try:
-        return str(kept_files.folder())
+        return kept_files.folder()
     except RuntimeError as error:  # no home folder
         return f"none: {error}"

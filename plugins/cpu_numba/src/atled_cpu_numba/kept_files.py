@@ -14,7 +14,6 @@ import os
 import stat
 import sys
 import time
-from pathlib import Path
 
 LIMIT_BYTES = 512 << 20  # of the folder; a full set of kernels takes a few MiB, generated ones some KiB each
 _LARGEST_FILE = 64 << 20
@@ -28,28 +27,36 @@ class UntrustedError(Exception):
     """A folder or file that somebody else may have written. args: what is wrong, and what to do."""
 
 
-def folder() -> Path:
+def folder() -> str:
     """`$ATLED_CACHE_DIR/cpu-numba`, or `atled/cpu-numba` in the platform's folder for caches.
 
     Raises RuntimeError if the user has no home folder.
     """
     chosen = os.environ.get("ATLED_CACHE_DIR")
     if chosen:
-        return Path(chosen) / "cpu-numba"
+        return os.path.join(chosen, "cpu-numba")
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        base = os.environ.get("LOCALAPPDATA") or _in_home("AppData", "Local")
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _in_home("Library", "Caches")
     else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "atled" / "cpu-numba"
+        base = os.environ.get("XDG_CACHE_HOME") or _in_home(".cache")
+    return os.path.join(base, "atled", "cpu-numba")
+
+
+def _in_home(*names: str) -> str:
+    home = os.path.expanduser("~")
+    if home.startswith("~"):
+        raise RuntimeError("the user has no home folder")
+    return os.path.join(home, *names)
 
 
 def is_there(name: str) -> bool:
     """Whether there is a file of that name that may be read; it may still prove damaged."""
     try:
-        path = folder() / name
-        _check_folder(path.parent)
+        where = folder()
+        path = os.path.join(where, name)
+        _check_folder(where)
         _check_file(path, os.lstat(path))
     except (OSError, RuntimeError, UntrustedError):  # told when it is read or written
         return False
@@ -61,9 +68,10 @@ def read(name: str) -> bytes | None:
 
     Raises UntrustedError, OSError, or RuntimeError if the user has no home folder.
     """
-    path = folder() / name
+    where = folder()
+    path = os.path.join(where, name)
     try:
-        _check_folder(path.parent)
+        _check_folder(where)
         data = _content(path)
     except FileNotFoundError:
         return None
@@ -75,19 +83,21 @@ def write(name: str, data: bytes) -> None:
     """Write a file: beside its place, then renamed, so that nobody ever reads half a file. Errors as of `read`."""
     import tempfile  # not needed, and 3 ms, where everything is stored already
 
-    path = folder() / name
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_folder(path.parent)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=name[:16] + "-", suffix=".tmp")
+    where = folder()
+    path = os.path.join(where, name)
+    os.makedirs(os.path.dirname(where), exist_ok=True)
+    os.makedirs(where, mode=0o700, exist_ok=True)
+    _check_folder(where)
+    descriptor, temporary = tempfile.mkstemp(dir=where, prefix=name[:16] + "-", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except OSError:
         os.unlink(temporary)
-        if not path.is_file():  # Windows refuses to replace a file that another process reads: it is there then
+        if not os.path.isfile(path):  # Windows refuses to replace a file that another process reads: it is there then
             raise
-    _trim(path.parent)
+    _trim(where)
 
 
 def clear() -> None:
@@ -97,12 +107,12 @@ def clear() -> None:
             os.unlink(path)
 
 
-def _check_folder(where: Path) -> None:
+def _check_folder(where: str) -> None:
     """Raise UntrustedError for a folder that somebody else may write into; FileNotFoundError where there is none."""
     _check_owner(f"folder {where}", os.stat(where), f"`chmod go-w {where}`")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: str) -> bytes:
     """The bytes of a stored file; of the very one that was checked, whatever takes its name meanwhile.
 
     A link, a pipe, a folder or a giant in its place counts as a file that is not there: the kernel is compiled, and
@@ -113,8 +123,8 @@ def _content(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | flags)
     except OSError as error:
-        if path.is_symlink() or path.is_dir():
-            raise FileNotFoundError(error.errno, "not a file", str(path)) from error
+        if os.path.islink(path) or os.path.isdir(path):
+            raise FileNotFoundError(error.errno, "not a file", path) from error
         raise
     try:
         status = os.fstat(descriptor)
@@ -126,9 +136,9 @@ def _content(path: Path) -> bytes:
         return file.read(status.st_size)
 
 
-def _check_file(path: Path, status: os.stat_result) -> None:
+def _check_file(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
-        raise FileNotFoundError(errno.ENOENT, "not a file of compiled code", str(path))
+        raise FileNotFoundError(errno.ENOENT, "not a file of compiled code", path)
     _check_owner(f"file {path}", status, "remove it")
 
 
@@ -144,13 +154,13 @@ def _check_owner(what: str, status: os.stat_result, remedy: str) -> None:
         raise UntrustedError(f"{what} can be written by {who}", remedy)
 
 
-def _mark_used(path: Path) -> None:
+def _mark_used(path: str) -> None:
     """Set the file's time, by which `_trim` chooses; in a folder that is only readable nobody trims."""
     if os.access(path, os.W_OK):
         os.utime(path)
 
 
-def _stored_files(where: Path) -> list[tuple[str, os.stat_result]]:
+def _stored_files(where: str) -> list[tuple[str, os.stat_result]]:
     """The files, and what links there are of their names; none where there is no folder.
 
     Without a `Path` for each: there may be a hundred thousand.
@@ -164,7 +174,7 @@ def _stored_files(where: Path) -> list[tuple[str, os.stat_result]]:
     return found
 
 
-def _trim(where: Path) -> None:
+def _trim(where: str) -> None:
     """Once per process: remove what died half-written, and the longest unused files beyond the limit."""
     global _trimmed
     if _trimmed:

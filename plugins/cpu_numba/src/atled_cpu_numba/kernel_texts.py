@@ -10,16 +10,16 @@ from __future__ import annotations
 import functools
 import json
 import lzma
+import os
 import platform
 import struct
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from atled.plugin import NamedTuple
 from atled_cpu_numba import processor
 
-ARCHIVE = Path(__file__).with_name("kernels.ir.xz")
+ARCHIVE = os.path.join(os.path.dirname(__file__), "kernels.ir.xz")
 
 FORMAT = 1  # of the archive; part of every key
 
@@ -93,4 +93,7 @@ def _name(text: str) -> str:
 @functools.cache
 def _installed() -> Archive | None:
     """The archive of this installation; None where it has none, as a build without `make generated` has."""
-    return decode(ARCHIVE.read_bytes()) if ARCHIVE.is_file() else None
+    if not os.path.isfile(ARCHIVE):
+        return None
+    with open(ARCHIVE, "rb") as file:
+        return decode(file.read())

@@ -12,11 +12,11 @@ from __future__ import annotations
 import functools
 import json
 import lzma
+import os
 import platform
 import struct
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from atled.plugin import NamedTuple
@@ -24,7 +24,7 @@ from atled_cpu_numba import object_files, processor
 from atled_cpu_numba.machine_code import ObjectCode
 from atled_cpu_numba.processor import Processor
 
-ARCHIVE = Path(__file__).with_name("kernels.o.xz")
+ARCHIVE = os.path.join(os.path.dirname(__file__), "kernels.o.xz")
 
 FORMAT = 1  # of the archive
 
@@ -161,4 +161,7 @@ def _members(target: str) -> Mapping[str, bytes]:
 @functools.cache
 def _installed() -> Archive | None:
     """The archive of this installation; None where it has none, as a build without `make generated` has."""
-    return decode(ARCHIVE.read_bytes()) if ARCHIVE.is_file() else None
+    if not os.path.isfile(ARCHIVE):
+        return None
+    with open(ARCHIVE, "rb") as file:
+        return decode(file.read())

@@ -13,7 +13,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,6 +217,8 @@ class TransientKernel(IRKernel):
 
 def registered(folder: str) -> list[Kernel]:
     """The kernels made so far whose `build` is written in a file below `folder`."""
+    from pathlib import Path  # lazy: catalogues and tests ask, and it takes 5 ms
+
     return [kernel for kernel in _registered if Path(_build_files(kernel.build)[0]).is_relative_to(folder)]
 
 

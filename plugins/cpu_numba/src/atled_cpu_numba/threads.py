@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-from pathlib import Path
 
 
 def usable_processors() -> int:
@@ -17,10 +16,15 @@ def usable_processors() -> int:
 @functools.cache  # asked for each kernel that is prepared
 def _granted() -> int:
     """How many processors' time Linux gives to this container, as `docker run --cpus` says; very many where all."""
-    return parse_quota(*(path.read_text().strip() for path in _QUOTA if path.is_file()))
+    return parse_quota(*(_text(path) for path in _QUOTA if os.path.isfile(path)))
 
 
-_QUOTA = [Path("/sys/fs/cgroup", name) for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
+_QUOTA = [f"/sys/fs/cgroup/{name}" for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
+
+
+def _text(path: str) -> str:
+    with open(path) as file:
+        return file.read().strip()
 
 
 def parse_quota(*texts: str) -> int:
