@@ -114,6 +114,18 @@ def test_binary_errors_and_copies_take_numbers_as_they_are(config, shape):
 
 
 @configs
+@pytest.mark.parametrize("shape", [(1, 3), (5, 300), (40, 7, 9), (2, 70000)])
+def test_noise_is_that_of_float32_rounded_once(config, shape):
+    x = drawn(config, *shape)
+
+    def noise(x):
+        return F.vat_noise(x, x, base_axis=1, eps=0.5)
+
+    expected = in_single(noise, x).astype(DTYPES[config])
+    np.testing.assert_array_equal(computed(config, noise, x), expected)
+
+
+@configs
 @pytest.mark.parametrize("value", [0.1, -1e9, 3e38, 65519.9, np.inf, np.nan])
 def test_arrays_of_one_value_are_rounded(config, value):
     with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")), nn.auto_forward():

@@ -15,7 +15,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Pack, Prepared, is_narrow, op_spec
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import composed, filling, labels, narrow_units, softmax, spared_casts, widened_units
+from atled_cpu_numba.kernels import composed, filling, labels, narrow_units, noise, softmax, spared_casts, widened_units
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.loop_block import LoopBlock
@@ -34,6 +34,7 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(("BinaryError", "CELU", "CReLU", "KLMultinomial"), composed.narrow_arguments),
     **dict.fromkeys(("Constant", "Sink"), filling.narrow_arguments),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
+    "VATNoise": noise.narrow_arguments,
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "GlobalAveragePooling"), full_reduction.narrow_arguments),
