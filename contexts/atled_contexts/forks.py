@@ -15,11 +15,15 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from weakref import WeakSet
 
 # Packages whose imports a fork waits for: those of this project, with or without an underscore behind the name, and
 # what they load when it is first needed.
 _AWAITED = {"atled"}
 
+
+# They live as long as what they are for: a hook for each of them would stay for ever.
+_LOCKS: WeakSet[threading.RLock] = WeakSet()
 
 _locks: dict[str, object] = _frozen_importlib._module_locks  # type: ignore[attr-defined]  # private, as said
 
@@ -27,12 +31,16 @@ _locks: dict[str, object] = _frozen_importlib._module_locks  # type: ignore[attr
 def lock_across_forks() -> threading.RLock:
     """A re-entrant lock that is free in a child after a fork: the thread that held it is not there to release it.
 
-    For state that lasts as long as the process, and is consistent at any time or rebuilt where it is missing.
+    For state that is consistent at any time or rebuilt where it is missing.
     """
     lock = threading.RLock()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined]  # of CPython and PyPy
+    _LOCKS.add(lock)
     return lock
+
+
+def _free_locks() -> None:
+    for lock in tuple(_LOCKS):
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # of CPython and PyPy
 
 
 def await_imports(*packages: str) -> None:
@@ -90,3 +98,4 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_free_locks)

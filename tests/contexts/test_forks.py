@@ -67,3 +67,35 @@ def test_a_module_may_fork_while_it_is_imported(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     program = "import sys, atled_forking; sys.exit(atled_forking.CODE)"
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+
+
+# A lock that a thread of the parent holds is free in the child; one that nobody has any more is not kept for forks.
+LOCKS = """
+import gc, os, signal, threading, warnings, weakref
+from atled_contexts import lock_across_forks
+
+warnings.simplefilter("ignore")
+lock, gone = lock_across_forks(), weakref.ref(lock_across_forks())
+gc.collect()
+assert gone() is None
+held, ended = threading.Event(), threading.Event()
+def hold():
+    with lock:
+        held.set()
+        ended.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if lock.acquire(timeout=10) else 3)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+ended.set()
+thread.join()
+raise SystemExit(code)
+"""
+
+
+def test_a_lock_that_another_thread_held_is_free_in_a_child_and_lives_no_longer_than_its_owner():
+    subprocess.run([sys.executable, "-c", LOCKS], check=True)

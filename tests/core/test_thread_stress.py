@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.function import PythonFunction
+from forked import ignores_fork, in_child, needs_fork
 from memory_stress import Net, assert_same, churn, leaf, run_in_threads, trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("backend", "poisoned")]
@@ -255,25 +254,6 @@ def test_graphs_that_one_thread_drops_while_others_run():
 
     expected = {seed: trained(seed, 12) for seed in (40, 41)}
     run_in_threads(drop, train)
-
-
-def in_child(body: Callable[[], None]) -> None:
-    """Run a body in a child of this process, which is ended when it takes too long."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(20)
-        status = 1
-        try:
-            body()
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0, "the child failed"
-
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
-# Newer Pythons warn of every fork while there are threads; that is what these tests are about.
-ignores_fork = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @needs_fork

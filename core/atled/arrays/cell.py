@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from threading import get_ident
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,7 +106,7 @@ class ArrayCell:
         as one. Kept up to date while plans read the array (`use`).
     is_source: whether something that was computed from the values is kept.
     last_run: of a source, number of the last run of a plan that computed the array.
-    is_being_written: whether somebody is at it.
+    writer: identity of the thread that writes it now, 0 for none.
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     use: how plans use the head's storage.
@@ -117,7 +118,6 @@ class ArrayCell:
         "_copies",
         "code",
         "dtype",
-        "is_being_written",
         "is_data",
         "is_source",
         "last_run",
@@ -127,6 +127,7 @@ class ArrayCell:
         "size",
         "storage",
         "use",
+        "writer",
         "zeroed",
     )
 
@@ -138,7 +139,7 @@ class ArrayCell:
         self.pending: Filled | Recipe | None = UNWRITTEN
         self.last_write = 0
         self.last_run = 0
-        self.is_being_written = False
+        self.writer = 0
         self.is_source = False
         self.zeroed = False
         self.use = _UNUSED
@@ -335,13 +336,17 @@ class ArrayCell:
         """As `output`, of an array that others may read: they are told until `end_write`."""
         if WATCHES:
             announce((id(self),))
-        self.is_being_written = True  # before the write is counted: who sees no number between looks no further
-        return self._prepared(place, dtype)
+        self.writer = get_ident()  # before the write is counted: who sees no number between looks no further
+        try:
+            return self._prepared(place, dtype)
+        except BaseException:  # no memory, or an interrupt
+            self.writer = 0
+            raise
 
     def end_write(self) -> None:
         """The values are written; what another thread computed of the array meanwhile does not hold."""
         self.touched()
-        self.is_being_written = False
+        self.writer = 0
 
     def _prepared(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage at a place, as the head, for values that will be written."""
@@ -504,7 +509,7 @@ class ArrayCell:
         For sources (`note_runs`), and numbers since they are.
         """
         # In this order: a writer counts its write before it says that it has ended.
-        if self.is_being_written or self.last_write > number or self.last_run > number or self.pending is not None:
+        if self.writer or self.last_write > number or self.last_run > number or self.pending is not None:
             return False
         storage = self.storage
         if storage is None or not storage.exported:

@@ -25,18 +25,19 @@ def written_together(cells: Sequence[ArrayCell]) -> Iterator[None]:
     """What is written inside into these arrays, an inference of another thread sees as a whole or not at all."""
     if WATCHES:
         announce(map(id, cells))  # who has to wait for a reader waits here: inside, readers wait for this thread
-    for cell in cells:
-        cell.is_being_written = True
-    next(WRITES)  # who sees that nothing was written meanwhile need not look at these
-    _WRITING.is_amid = True
+    writer = threading.get_ident()
     try:
+        for cell in cells:
+            cell.writer = writer
+        next(WRITES)  # who sees that nothing was written meanwhile need not look at these
+        _WRITING.is_amid = True
         yield
     finally:
         _WRITING.is_amid = False
         version = next(WRITES)
         for cell in cells:
             cell.last_write = version
-            cell.is_being_written = False
+            cell.writer = 0
 
 
 def is_amid_writes() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -223,8 +224,9 @@ class _Run:
         changed = self.changed
         if changed and WATCHES:
             announce(map(id, changed))
+        writer = get_ident()
         for cell in changed:
-            cell.is_being_written = True
+            cell.writer = writer
             cell.outdate_copies()
         try:
             if changed:
@@ -239,7 +241,7 @@ class _Run:
             version = next(WRITES) if changed else 0
             for cell in changed:
                 cell.last_write = version
-                cell.is_being_written = False
+                cell.writer = 0
         if self.last_run is not None:
             self.last_run.number = next(WRITES)
 

@@ -169,9 +169,9 @@ def test_an_array_that_is_being_written_counts_as_changed():
     cell = ArrayCell(1)
     number = next(WRITES)
     cell.settle()
-    cell.is_being_written = True
+    cell.writer = threading.get_ident()
     assert not cell.is_unchanged_since(next(WRITES))
-    cell.is_being_written = False
+    cell.writer = 0
     assert cell.is_unchanged_since(next(WRITES)) and not cell.is_unchanged_since(number)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
@@ -13,6 +12,7 @@ from atled.arrays.epoch import WRITES
 from atled.graph.inference.compiling import Compiled, FixedPlan
 from atled.graph.inference.folded_on_host import FoldedOnHost
 from atled.limits.caches import register_cache
+from atled_contexts import lock_across_forks
 
 _ALL: WeakSet[FixedValues] = WeakSet()
 
@@ -39,7 +39,7 @@ class Generation:
         self._known: WeakValueDictionary[Hashable, ArrayCell] = WeakValueDictionary()
         self._recent: dict[Hashable, ArrayCell] = {}  # what was computed together last
         self._tokens: dict[Hashable, ArrayCell] = {}
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()
 
     def held_bytes(self) -> int:
         """The bytes of the values that are there."""
@@ -84,7 +84,7 @@ class FixedValues:
             cell.note_runs()
         self._generation = Generation(-1)
         self._readers: WeakSet[Reader] = WeakSet()
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()
         self._is_told = False
         _ALL.add(self)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import partial
 
@@ -24,6 +23,7 @@ from atled.graph.run.fixed import FixedLayout, FixedProgram
 from atled.graph.run.packs import Packs, wanted
 from atled.limits.collection import COLLECTION_PAUSED
 from atled.named_tuple import NamedTuple
+from atled_contexts import lock_across_forks
 
 
 def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues, memories: WorkingMemories) -> Runner:
@@ -123,7 +123,7 @@ class OnHost(Runner):
         self._only_packed = _only_packed(plan, count)
         self._idle = memories.idle
         self._lanes: dict[WorkingMemory, _Lane] = {}
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()
         self._packs: tuple[Generation, Packs] | None = None
         self._known: _Given | None = None
         self._quiet = -1  # number of the end of a run since which nothing was to look at, if nobody wrote anything

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import TypeVar
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.together import is_amid_writes
-from atled.arrays.watches import close_watch, open_watch
+from atled.arrays.watches import WATCHES, close_watch, open_watch
 
 T = TypeVar("T")
 
@@ -22,26 +25,36 @@ _PAUSE_S = 1e-4
 def run_whole(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> tuple[T, int]:
     """What a run gives during which no parameter was written, and the number of `WRITES` at which it was over.
 
-    A run during which one was is done again: that costs the others nothing. After two of them, who is going to write
-    waits for the next one. Writes through views that users hold are not seen.
+    A run during which one was is done again, one that failed, too: that costs the others nothing. After two of them,
+    who is going to write waits for the next one. Writes through views that users hold are not seen.
     """
     while True:
         for _ in range(_TRIES):
-            number = next(WRITES)
-            result, end = run(), next(WRITES)
-            if _are_quiet_since(parameters, number):
-                return result, end
+            found = _tried(run, parameters)
+            if found is not None:
+                return found
         with _Waiting(parameters):
-            number = next(WRITES)
-            result, end = run(), next(WRITES)
-            if _are_quiet_since(parameters, number):
-                return result, end
+            found = _tried(run, parameters)
+            if found is not None:
+                return found
+
+
+def _tried(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> tuple[T, int] | None:
+    """See `run_whole`; None where a parameter was written meanwhile."""
+    number = next(WRITES)
+    try:
+        result, end = run(), next(WRITES)
+    except Exception:
+        if _are_quiet_since(parameters, number):
+            raise
+        return None  # a verification, say, that found a parameter changed
+    return (result, end) if _are_quiet_since(parameters, number) else None
 
 
 def _are_quiet_since(parameters: Sequence[ArrayCell], number: int) -> bool:
-    """Whether nobody wrote or began to write."""
-    for cell in parameters:  # noqa: SIM110  a generator takes three times as long, at each run
-        if cell.is_being_written or cell.last_write > number or cell.last_run > number:
+    """Whether nobody wrote or began to write, this thread apart: a run within a write of its own is part of it."""
+    for cell in parameters:
+        if (cell.writer and cell.writer != get_ident()) or cell.last_write > number or cell.last_run > number:
             return False
     return True
 
@@ -60,8 +73,12 @@ class _Waiting:
 
     def __enter__(self) -> None:
         open_watch(self)
+        for cell in self._parameters:
+            writer = cell.writer
+            if writer and writer not in sys._current_frames():
+                cell.writer = 0  # it was amid its write when a fork was made, which copies no other threads
         end = time.monotonic() + _PATIENCE_S
-        while any(cell.is_being_written for cell in self._parameters) and time.monotonic() < end:
+        while any(cell.writer not in (0, self._thread) for cell in self._parameters) and time.monotonic() < end:
             time.sleep(_PAUSE_S)
 
     def before_write(self) -> None:
@@ -72,3 +89,15 @@ class _Waiting:
     def __exit__(self, *_: object) -> None:
         close_watch(self)
         self._ended.set()
+
+
+def _let_go_in_child() -> None:
+    """After a fork nobody waits for runs of the parent's other threads, which are not there."""
+    for reference in tuple(WATCHES.values()):
+        watch = reference()
+        if isinstance(watch, _Waiting):
+            watch.__exit__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)

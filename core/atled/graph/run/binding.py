@@ -442,8 +442,9 @@ class Binding:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
             if self._changed or self._computed:
+                writer = threading.get_ident()
                 for cell in (*self._changed, *self._computed):
-                    cell.is_being_written = True
+                    cell.writer = writer
                 next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             try:
                 for random_state in self.random_states:
@@ -467,10 +468,10 @@ class Binding:
                     version = next(WRITES)
                     for cell in self._changed:
                         cell.last_write = version
-                        cell.is_being_written = False
+                        cell.writer = 0
                     for cell in self._computed:
                         cell.last_run = version
-                        cell.is_being_written = False
+                        cell.writer = 0
             if EXPECTING and self.random_states:
                 self.remember(id(self.random_states), partial(go_back, self.random_states))
             if self._on_devices is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from threading import get_ident
 from typing import Any, NoReturn
 
 import numpy as np
@@ -150,8 +151,9 @@ class ShortCall(OneCall, ABC):
         changed: list[Any] = [inputs[number] for number in self.mutated]  # what is mutated is there
         try:
             if changed:
+                writer = get_ident()
                 for cell in changed:
-                    cell.is_being_written = True
+                    cell.writer = writer
                 next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             for (dtype, size), given in zip(self.outputs, outputs, strict=True):
                 if given is None:
@@ -440,10 +442,11 @@ class DeviceCall(OneCall):
         if WATCHES:
             announce(id(cell) for cell, *_ in written)
         arrays = [self._copied(cell) for cell in (inputs[:-1] if self._is_random else inputs)]
-        for cell, *_ in written:
-            cell.is_being_written = True
-            cell.outdate_copies()
+        writer = get_ident()
         try:
+            for cell, *_ in written:
+                cell.writer = writer
+                cell.outdate_copies()
             if self._is_random:
                 advance(inputs[-1])
                 arrays.append(random_state_by_shape(inputs[-1]))
@@ -458,7 +461,7 @@ class DeviceCall(OneCall):
                     cell.touched()
         finally:
             for cell, *_ in written:
-                cell.is_being_written = False
+                cell.writer = 0
 
     def fetch(self, inputs: Sequence[ArrayCell | None]) -> list[Any]:
         """The present values of settled inputs on the device, each by shape (`DeviceStorage.address`).

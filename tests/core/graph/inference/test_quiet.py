@@ -14,10 +14,12 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.arrays.cell import ArrayCell
+from atled.arrays.place import HOST
 from atled.arrays.together import written_together
 from atled.arrays.watches import WATCHES
 from atled.graph.inference.quiet import run_whole
 from atled_contexts import Context
+from forked import ignores_fork, in_child, needs_fork
 
 CONTEXTS = {"cpu": Context(["cpu:float", "reference:float"]), "reference": Context(["reference:float"])}
 SIZE = 200_000
@@ -192,3 +194,95 @@ def test_a_writer_waits_in_the_end():
     writer.join()
     assert order == ["run", "run", "run", "written"]
     assert not WATCHES
+
+
+def test_a_run_that_fails_beside_a_writer_is_done_again():
+    cell = ArrayCell(1)
+    runs = []
+
+    def run() -> int:
+        runs.append(1)
+        if len(runs) == 1:
+            cell.touched()
+            raise ValueError("it has changed")
+        return len(runs)
+
+    assert run_whole(run, [cell])[0] == 2
+    with pytest.raises(ZeroDivisionError):
+        run_whole(lambda: 1 / 0, [cell])
+
+
+def test_a_verification_beside_a_writer_blames_no_plugin():
+    weight = nn.Variable.from_numpy_array(np.ones((64, 64), np.float32))
+    x = nn.Variable((2, 64))
+    infer = nn.inference(F.affine(x, weight), x)
+    given = np.ones(x.shape, np.float32)
+    value = iter(range(1, 1 << 30))
+
+    def write() -> None:
+        weight.d = next(value)
+
+    with meanwhile(write), nn.verify(1.0):
+        for _ in range(30):
+            assert np.ptp(infer(given)) == 0
+
+
+def test_a_run_within_a_write_of_its_own_thread_does_not_wait_for_its_end():
+    cell = ArrayCell(1)
+    with written_together([cell]):
+        assert run_whole(lambda: 1, [cell])[0] == 1
+
+
+def test_an_array_that_gets_no_memory_is_not_taken_for_one_that_is_being_written(monkeypatch):
+    cell = ArrayCell(1)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(ArrayCell, "_prepared", fail)
+    with pytest.raises(MemoryError):
+        cell.begin_write(HOST, np.dtype(np.float32))
+    assert cell.writer == 0
+
+
+@needs_fork
+@ignores_fork
+def test_a_child_waits_neither_for_a_writer_nor_for_a_reader_of_its_parent():
+    weight = nn.Variable.from_numpy_array(np.ones((4, 4), np.float32))
+    x = nn.Variable((2, 4))
+    infer = nn.inference(F.affine(x, F.tanh(weight)), x)
+    given = np.ones(x.shape, np.float32)
+    infer(given)
+    cell, begun, ended = weight.data.cell, threading.Barrier(3), threading.Event()
+
+    def read() -> None:
+        def run() -> None:
+            if WATCHES:  # the third run, for whose end writers wait
+                begun.wait()
+                ended.wait()
+            else:
+                cell.touched()
+
+        run_whole(run, [cell])
+
+    def compute() -> None:
+        with infer._values._lock:
+            begun.wait()
+            ended.wait()
+
+    def body() -> None:
+        weight.d = 2.0  # not before the reader has ended, if that is waited for
+        cell.writer = 1  # no thread: it was there before the fork
+        assert np.ptp(infer(given)) == 0
+
+    threads = [threading.Thread(target=each) for each in (read, compute)]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    try:
+        in_child(body)
+    finally:
+        cell.writer = 0
+        ended.set()
+        for thread in threads:
+            thread.join()
