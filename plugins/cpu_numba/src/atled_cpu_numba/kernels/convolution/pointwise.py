@@ -29,6 +29,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     launch,
     optional_words,
     share_count,
+    unbounded,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -86,6 +87,8 @@ class Block:
     stride_w: int
     phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
     result_width: int
+    low: int  # the least number that a result is to be
+    high: int  # the greatest
 
 
 class Problem(NamedTuple):
@@ -202,7 +205,7 @@ def _build(dtype: str) -> Callable[..., int]:
                 weights, weight_map, weight_channel = packed_at, w[Block.weight_pitch], 1
             q[Rows.k], q[Rows.m], q[Rows.a], q[Rows.a_row] = channels, rows, weights, weight_map
             q[Rows.b_panel], q[Rows.s], q[Rows.s_row], q[Rows.s_column] = columns, starts_at, columns, 0
-            q[Rows.copy], q[Rows.a_column] = panel_at, weight_channel
+            q[Rows.copy], q[Rows.a_column], q[Rows.bounds] = panel_at, weight_channel, block + 8 * Block.low
             for run in range(first_run, after):
                 image = run // runs
                 begin = panels * (run - image * runs) // runs * columns
@@ -294,6 +297,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
         stride_h=p.stride[0],
         stride_w=p.stride[1],
         result_width=p.result[1],
+        **unbounded(p.dtype),
     )
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     workspace = share_bytes * parts
@@ -304,7 +308,14 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     if packed:
         note += ", weight packed" if p.weight[1] == 1 else ", weight transposed"
     return launch(
-        POINTWISE[p.dtype], words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
+        POINTWISE[p.dtype],
+        words,
+        arguments,
+        parts=parts,
+        workspace=workspace,
+        after={0: Block.after},
+        bounds={0: Block.low},
+        note=note,
     )
 
 

@@ -86,7 +86,7 @@ def _build(dtype: str) -> Callable[..., int]:
                         q[Rows.a], q[Rows.a_row] = gy, positions
                         q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_x, panel_columns, panel_columns * k
                         q[Rows.c], q[Rows.c_row] = gw, channels
-                        q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = 0, 0, 1
+                        q[Rows.copy], q[Rows.ahead], q[Rows.a_column], q[Rows.bounds] = 0, 0, 1, 0
                         if image == 0 and k0 == 0:
                             q[Rows.s], q[Rows.s_row], q[Rows.s_column] = zeros, 0, 0
                         else:

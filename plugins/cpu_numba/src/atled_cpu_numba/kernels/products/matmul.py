@@ -57,6 +57,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     launch,
     refuse_floats,
     share_count,
+    unbounded,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
@@ -104,6 +105,8 @@ class Block:
     panels: int  # address of B as PACK_STEPS packs it, or 0
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int  # its block
+    low: int  # the least number of y, where `multiply` knows bounds
+    high: int  # the greatest
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -231,6 +234,7 @@ def _build(dtype: str) -> Callable[..., int]:
                                 q[Rows.copy] = 0
                             ahead = ROWS_AHEAD * width if in_panels else width
                             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
+                            q[Rows.bounds] = block + 8 * Block.low if k0 + kc == k else 0
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
                             elif bias != 0:
@@ -516,10 +520,12 @@ def _in_tiles(task: Task, planned: Callable[[], Plan]) -> Prepared:
         way=plan.way,
         width=plan.width,
         packs_b=plan.packs_b,
+        **unbounded(dtype),
         **p._asdict(),
     )
     packs = []
-    if p.batch == 1 and arguments[1] == Block.b and plan.multiply in (MULTIPLY_ROWS[dtype], MULTIPLY_WIDE[dtype]):
+    by_rows = plan.multiply in (MULTIPLY_ROWS[dtype], MULTIPLY_WIDE[dtype])
+    if p.batch == 1 and arguments[1] == Block.b and by_rows:
         sizes, strides = (p.k, p.n), (p.b_row, p.b_column)
         packs.append(columns_in_panels(Block.panels, 1, dtype, sizes, strides, plan.k_step, plan.width))
     return launch(
@@ -531,5 +537,6 @@ def _in_tiles(task: Task, planned: Callable[[], Plan]) -> Prepared:
         packs=packs,
         # For few columns, the last unit computes some rows of the one before it once more.
         after={0: Block.after} if task.carries and plan.way != NARROW else None,
+        bounds={0: Block.low} if by_rows else None,
         note=plan.note,
     )

@@ -173,7 +173,7 @@ def _build(dtype: str) -> Callable[..., int]:
             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = result_at, columns, columns, 1
             q[Rows.s] = starts_at + (4 * columns * panel if has_row else 0)
             q[Rows.s_row] = columns if w[Block.is_bias_of_rows] != 0 else 0
-            q[Rows.s_column] = 0
+            q[Rows.s_column], q[Rows.bounds] = 0, 0
             call3(w[Block.multiply_rows], share, 0, 1)
             y_row = w[Block.y_row]
             move_panel(w, panel, rows, result_at, w[Block.y] + 2 * first * y_row, y_row, w[Block.y_image], True)

@@ -56,6 +56,8 @@ class Rows:
     ahead: int  # how many elements behind B are prefetched, where it is not read the second time
     a_column: int
     is_back: int  # of MULTIPLY_FEW: 1 to begin with the last panels
+    # Of MULTIPLY_ROWS and MULTIPLY_WIDE: address of two words, the least and the greatest number of C, or 0.
+    bounds: int
 
 
 @layout
@@ -119,7 +121,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         k, m, n, a, a_row = w[Rows.k], w[Rows.m], w[Rows.n], w[Rows.a], w[Rows.a_row]
         b, b_step, b_panel, c, c_row = w[Rows.b], w[Rows.b_step], w[Rows.b_panel], w[Rows.c], w[Rows.c_row]
         s, s_row, s_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column]
-        copy, ahead, a_column = w[Rows.copy], w[Rows.ahead], w[Rows.a_column]
+        copy, ahead, a_column, bounds = w[Rows.copy], w[Rows.ahead], w[Rows.a_column], w[Rows.bounds]
         for j in range(0, n, columns):
             b_at = b + element * (j // columns) * b_panel
             b_row = b_step
@@ -131,26 +133,19 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             down = rows * a_row if j == 0 and a_row == k else 0
             if copy != 0:
                 c_at, s_at = c + element * j, s + element * j * s_column
+                copied = (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row)
                 if left <= vector:
                     first = min(m, rows)
-                    copying_slim(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, left, copy, ahead, down)
-                    )
+                    copying_slim((*copied, first, left, copy, ahead, down, bounds))
                 elif third < m <= two_thirds or rows < m <= 2 * two_thirds:
                     first = min(m, two_thirds)
-                    copying_two_thirds(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, left, copy, ahead, down)
-                    )
+                    copying_two_thirds((*copied, first, left, copy, ahead, down, bounds))
                 elif m > third:
                     first = min(m, rows)
-                    copying(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, left, copy, ahead, down)
-                    )
+                    copying((*copied, first, left, copy, ahead, down, bounds))
                 else:
                     first = m
-                    copying_third(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m, left, copy, ahead, down)
-                    )
+                    copying_third((*copied, m, left, copy, ahead, down, bounds))
                 b_at, b_row = copy, vector if left <= vector else columns
             i = first
             while i < m:
@@ -158,28 +153,23 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 rest = two_thirds if rows < m - i <= rows + third else min(rows, m - i)
                 a_at = a + element * i * a_row
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
+                plain = (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row)
+                near = (k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row)
                 wanted = ahead if copy == 0 and i == 0 else 0
                 if has_near_slim and left <= vector and a_is_near and is_by_rows and b_row == vector:
-                    near_slim((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                    near_slim((*near, rest, left, 0, bounds))
                 elif left <= vector:
-                    plain_slim(
-                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
-                    )
+                    plain_slim((*plain, rest, left, 0, wanted, down, bounds))
                 elif rest > two_thirds:
-                    given = (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left)
-                    chosen(a_is_near, *given, wanted, down)
+                    chosen(a_is_near, *plain, rest, left, wanted, down, bounds)
                 elif a_is_near and is_by_rows and wanted != 0 and rest > third:
-                    asking_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, wanted))
+                    asking_two_thirds((*near, rest, left, wanted, bounds))
                 elif has_near and is_by_rows and rest > third:
-                    near_two_thirds((k, a_at, a_row, a_column, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                    near_two_thirds((*near, rest, left, 0, bounds))
                 elif rest > third:
-                    plain_two_thirds(
-                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
-                    )
+                    plain_two_thirds((*plain, rest, left, 0, wanted, down, bounds))
                 else:
-                    plain_third(
-                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, rest, left, 0, wanted, down)
-                    )
+                    plain_third((*plain, rest, left, 0, wanted, down, bounds))
                 i += rest
         return 0
 
@@ -210,12 +200,11 @@ def _build_stream(dtype: str) -> Callable[..., int]:
             for j in range(0, n, columns):
                 b_at = b + element * (j // columns) * b_panel
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
+                given = (k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row)
                 if aligned and m_left == rows:
-                    streaming(
-                        (k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0, 0)
-                    )
+                    streaming((*given, rows, columns, 0, 0, 0, 0))
                 else:
-                    plain((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, columns, 0, 0, 0))
+                    plain((*given, m_left, columns, 0, 0, 0, 0))
         return 0
 
     return multiply_stream
@@ -286,7 +275,7 @@ def _build_few(dtype: str) -> Callable[..., int]:
                 two_rows((k, a, a_row, b_at, b_panel, c_at, c_row, s_at, s_row, columns * s_column, m))
         for j in range(whole * group, n, columns):
             b_at, c_at, s_at = b + element * (j // columns) * b_panel, c + element * j, s + element * j * s_column
-            one_panel((k, a, a_row, 1, b_at, columns, c_at, c_row, s_at, s_row, m, n - j, 0, 0, 0))
+            one_panel((k, a, a_row, 1, b_at, columns, c_at, c_row, s_at, s_row, m, n - j, 0, 0, 0, 0))
         return 0
 
     return multiply_few

@@ -44,7 +44,7 @@ def make_tile(rows: int, vectors: int, dtype: str = "float32") -> Any:
                 value = w.splat(w.load_one(a_now[r]))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [w.at(b_now, b_step), *(w.at(start, a_column) for start in a_now)]
-        _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+        _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n, None)
 
     return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.", dtype)
 
@@ -60,7 +60,7 @@ def make_row_tile(
 ) -> Any:
     """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
 
-    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead)):
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead, bounds)):
     k: length of the sums, 0 or more.
     a: A[r, i] at a[r * a_row + i * a_column].
     b: B[i, j] at b[i * b_step + j]. Reads whole vectors; with `copies` n columns and no more.
@@ -70,6 +70,7 @@ def make_row_tile(
     the first ones are written.
     B is prefetched from b + ahead elements on, and of A k lines from a + a_ahead elements on; not with `streams`.
     With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
+    bounds: address of two words, the least and the greatest number that C is to hold, or 0.
     """
     vector = lanes_of(dtype).vector
     width, step = vectors * vector, (panel_vectors or vectors) * vector
@@ -77,7 +78,7 @@ def make_row_tile(
     masked = copies and lanes_of(dtype).vector * SIZES[dtype] == _MASKED_BYTES
     line_places = _line_places(width, dtype)
 
-    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead):
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead, a_ahead, bounds):
         builder = w.builder
         a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
         starts = _row_starts(w, a, a_row, m, rows)
@@ -106,12 +107,13 @@ def make_row_tile(
             following += [builder.add(at, a_column), w.at(b_now, b_step)]
             following.append(w.at(copy_now, step) if copies else copy_now)
             following.append(w.at(a_next, LINE_BYTES // w.size))
+        within = w.bounds_if_at(bounds)
         if streams:
-            _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
+            _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, within, w.stream)
         else:
-            _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+            _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n, within)
 
-    return vector_intrinsic("row_tile", 15, generate, "One tile of a matrix product; see make_row_tile.", dtype)
+    return vector_intrinsic("row_tile", 16, generate, "One tile of a matrix product; see make_row_tile.", dtype)
 
 
 def make_near_tile(
@@ -127,7 +129,7 @@ def make_near_tile(
 ) -> Any:
     """An intrinsic that computes one tile of C as `make_row_tile` does, from a panel of B that is near.
 
-    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead)): as there, but for
+    tile((k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead, bounds)): as there, but for
     a: A[r, i] at a[r * a_row + i]: the terms of a row at a time are one address, which stays in a register; only with
     `by_columns` a_column apart.
     b: B[i, j] at b[i * `panel_vectors` vectors + j]; as many as `vectors` unless said.
@@ -142,7 +144,7 @@ def make_near_tile(
     is_full = (rows + 1) * vectors + 1 == _REGISTERS
     terms = terms or terms_at_once(rows * vectors, _TERMS_AT_ONCE)
 
-    def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead):
+    def generate(w, k, a, a_row, a_column, b, c, c_row, s, s_row, m, n, ahead, bounds):
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = _row_starts(w, a, a_row, m, rows)
@@ -180,9 +182,9 @@ def make_near_tile(
         asked = w.at(b, ahead) if asked_lines else b
         carried = [w.zeros] * (rows * vectors) + [asked, w.number(0), b]
         sums = w.in_rounds(k, terms, carried, with_terms)
-        _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n)
+        _write_tile(w, sums, rows, vectors, c, c_row, s, s_row, m, n, w.bounds_if_at(bounds))
 
-    return vector_intrinsic("near_tile", 12, generate, "One tile of a matrix product; see make_near_tile.", dtype)
+    return vector_intrinsic("near_tile", 13, generate, "One tile of a matrix product; see make_near_tile.", dtype)
 
 
 def _mask_register(w: Writer, count: Any) -> Any:
@@ -323,27 +325,39 @@ def _write_whole_tile(
     c_row: Any,
     s: Any,
     s_row: Any,
+    within: tuple[Any, Any] | None,
     store: Callable[[Any, Any], None],
 ) -> None:
-    """C = sums + S, for all rows and columns."""
+    """C = sums + S, for all rows and columns; within: the bounds of C, None for none."""
     for r in range(rows):
         for j in range(vectors):
             c_at = w.at(w.at(c, w.builder.mul(c_row, w.number(r))), j * w.width)
             s_at = w.at(w.at(s, w.builder.mul(s_row, w.number(r))), j * w.width)
-            store(w.builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
+            made = w.builder.fadd(sums[r * vectors + j], w.load(s_at))
+            store(made if within is None else w.bounded(made, within), c_at)
 
 
 def _write_tile(
-    w: Writer, sums: list[Any], rows: int, vectors: int, c: Any, c_row: Any, s: Any, s_row: Any, m: Any, n: Any
+    w: Writer,
+    sums: list[Any],
+    rows: int,
+    vectors: int,
+    c: Any,
+    c_row: Any,
+    s: Any,
+    s_row: Any,
+    m: Any,
+    n: Any,
+    within: tuple[Any, Any] | None,
 ) -> None:
-    """C = sums + S, for the first m rows and n columns."""
+    """The same for the first m rows and n columns."""
     builder = w.builder
     whole = builder.and_(
         builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * w.width))
     )
     with builder.if_else(whole) as (then, otherwise):
         with then:
-            _write_whole_tile(w, sums, rows, vectors, c, c_row, s, s_row, w.store)
+            _write_whole_tile(w, sums, rows, vectors, c, c_row, s, s_row, within, w.store)
         with otherwise:
             masks = [w.first_lanes(builder.sub(n, w.number(j * w.width))) for j in range(vectors)]
             for r in range(rows):
@@ -352,6 +366,7 @@ def _write_tile(
                         c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * w.width)
                         s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * w.width)
                         value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
+                        value = value if within is None else w.bounded(value, within)
                         w.store_masked(value, c_at, masks[j])
 
 

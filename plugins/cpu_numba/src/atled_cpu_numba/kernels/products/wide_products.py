@@ -66,7 +66,7 @@ def _build(dtype: str) -> Callable[..., int]:
         k, m, n, a, a_row = w[Rows.k], w[Rows.m], w[Rows.n], w[Rows.a], w[Rows.a_row]
         b, b_step, b_panel, c, c_row = w[Rows.b], w[Rows.b_step], w[Rows.b_panel], w[Rows.c], w[Rows.c_row]
         s, s_row, s_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column]
-        copy, ahead, a_column = w[Rows.copy], w[Rows.ahead], w[Rows.a_column]
+        copy, ahead, a_column, bounds = w[Rows.copy], w[Rows.ahead], w[Rows.a_column], w[Rows.bounds]
         is_by_rows = a_column == 1
         for j in range(0, n, columns):
             b_at, left = b + element * (j // columns) * b_panel, n - j
@@ -78,40 +78,34 @@ def _build(dtype: str) -> Callable[..., int]:
             i = 0
             if copy != 0:
                 c_at, s_at, i = c + element * j, s + element * j * s_column, min(m, height)
+                copied = (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row)
                 if has_one:
-                    copying_one(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, i, left, copy, ahead, down)
-                    )
+                    copying_one((*copied, i, left, copy, ahead, down, bounds))
                 elif has_two:
-                    copying_two(
-                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, i, left, copy, ahead, down)
-                    )
+                    copying_two((*copied, i, left, copy, ahead, down, bounds))
                 else:
-                    copying((k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, i, left, copy, ahead, down))
+                    copying((*copied, i, left, copy, ahead, down, bounds))
                 b_at = copy
             while i < m:
                 rest = min(height, m - i)
                 a_at = a + element * i * a_row
                 c_at, s_at = c + element * (i * c_row + j), s + element * (i * s_row + j * s_column)
+                plain = (k, a_at, a_row, a_column, b_at, columns, c_at, c_row, s_at, s_row)
+                near = (k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row)
                 wanted = ahead if copy == 0 and i == 0 else 0
                 if has_one and a_is_near and is_by_rows:
-                    near_one((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                    near_one((*near, rest, left, 0, bounds))
                 elif has_one:
-                    plain_one(
-                        (k, a_at, a_row, a_column, b_at, columns, c_at, c_row, s_at, s_row, rest, left, 0, 0, down)
-                    )
+                    plain_one((*plain, rest, left, 0, 0, down, bounds))
                 elif has_two and a_is_near and is_by_rows:
-                    near_two((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, 0))
+                    near_two((*near, rest, left, 0, bounds))
                 elif has_two:
-                    plain_two(
-                        (k, a_at, a_row, a_column, b_at, columns, c_at, c_row, s_at, s_row, rest, left, 0, 0, down)
-                    )
+                    plain_two((*plain, rest, left, 0, 0, down, bounds))
                 elif a_is_near and is_by_rows and copy == 0 and i < 2 * WIDE_ROWS and m > WIDE_ROWS:
                     next_lines = b_panel + i // WIDE_ROWS * (k // _TERMS) * asked
-                    asking_next((k, a_at, a_row, 1, b_at, c_at, c_row, s_at, s_row, rest, left, next_lines))
+                    asking_next((*near, rest, left, next_lines, bounds))
                 else:
-                    given = (k, a_at, a_row, a_column, b_at, columns, c_at, c_row, s_at, s_row, rest, left)
-                    chosen(a_is_near, *given, wanted, down)
+                    chosen(a_is_near, *plain, rest, left, wanted, down, bounds)
                 i += rest
         return 0
 

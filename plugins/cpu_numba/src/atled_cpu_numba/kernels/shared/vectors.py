@@ -6,6 +6,7 @@ Addresses are int64 in bytes, strides and counts are int64 in elements.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -103,6 +104,20 @@ class Writer:
         low = self.pointer(address)
         high = self.at(low, _WORD_BYTES // self.size)
         return self.splat(self.load_one(low)), self.splat(self.load_one(high))
+
+    def bounds_if_at(self, address: Any) -> tuple[Any, Any]:
+        """The same; infinite ones where the address is 0."""
+        builder, nothing = self.builder, (self.constant(-math.inf), self.constant(math.inf))
+        before = builder.basic_block
+        with builder.if_then(builder.icmp_signed("!=", address, self.number(0))):
+            found, there = self.bounds_at(address), builder.basic_block
+        made = []
+        for bound, infinite in zip(found, nothing, strict=True):
+            phi = builder.phi(self.vector)
+            phi.add_incoming(infinite, before)
+            phi.add_incoming(bound, there)
+            made.append(phi)
+        return made[0], made[1]
 
     def bounded(self, value: Any, bounds: tuple[Any, Any]) -> Any:
         """`value`, no less and no more than the bounds; a NaN stays one.
