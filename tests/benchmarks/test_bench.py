@@ -132,5 +132,5 @@ def test_a_device_that_does_otherwise_when_it_is_empty_fails_its_row(monkeypatch
     counts = iter([{"launches": 3}, {"launches": 0}])
     monkeypatch.setattr(device, "_counts", lambda sim, run: next(counts))
     with pytest.raises(AssertionError, match="does otherwise than the computing one"):
-        device.addition("atled")
+        device.addition("atled", limit_us=1)
     device._opened.close()
