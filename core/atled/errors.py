@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,7 +67,8 @@ def no_such(module: str, kind: str, name: str, known: Iterable[str]) -> Attribut
     kind: what names of the module stand for, such as "layer".
     """
     remedy = did_you_mean(name, known, f"dir({module}) lists all")
-    return AttributeError(four_parts(f"{module}.{name}", f"no such {kind}", "", remedy))
+    # With `obj` and no `name` Python adds no suggestion of its own, by another measure, behind ours.
+    return AttributeError(four_parts(f"{module}.{name}", f"no such {kind}", "", remedy), obj=sys.modules.get(module))
 
 
 def taken_apart(text: str) -> tuple[str, str, str]:

@@ -155,3 +155,9 @@ def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"^atled\.relu: no such name\nWhat to do: dir\(atled\) lists all"):
         _ = nn.relu
     assert not hasattr(nn, "__wrapped__")
+
+
+def test_python_suggests_no_other_name_behind_the_nearest_one():
+    code = "import atled.functions as F; F.assign"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.endswith("\nWhat to do: did you mean 'sign'?\n")
