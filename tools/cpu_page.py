@@ -25,10 +25,10 @@ makes machine code of its scalar **formula** (fused with its neighbours), or the
 which the plugin adopts where a kernel would bring little. Which ops those are, and why, is written down below: a
 decision for each function of NNabla, one rule for all others.
 
-Kernels take float32 and float64. Under `half` and `bf16` those of float32 run between casts, or read and write 16 bits by
-themselves. What a kernel refuses (empty arrays, unusual axes) runs on the adopted reference, without fallback: [the support
-matrix](support.md) shows for which ops, and `nn.explain` the reason for one call. References, too, compute in float32 under
-`half` and `bf16`, and round once.
+Kernels take float32 and float64. Under `half` and `bf16` those of float32 run between casts, or read and write 16
+bits by themselves. What a kernel refuses (empty arrays, unusual axes) runs on the adopted reference, without
+fallback: [the support matrix](support.md) shows for which ops, and `nn.explain` the reason for one call. References,
+too, compute in float32 under `half` and `bf16`, and round once.
 
 Speed: `make bench-functions` measures every function, forward and with backward, against the reference and NNabla 1.39
 on one core. Its last tables are `functions.json` in the folders of `benchmarks/results/`.
