@@ -20,6 +20,7 @@ _INT16, _INT32 = ir.IntType(16), ir.IntType(32)
 _FLOAT = ir.FloatType()
 STORED = {"float16": ir.HalfType(), "bfloat16": _INT16}
 """Types of numbers in memory, by dtype."""
+_UPPER = 0xFFFF0000  # the mask of an upper half
 _ROUND_DOWN = 0x7FFF  # added to the bits that are cut off: just less than half of the last one that stays
 _ONE = 0x3F800000  # the bits of 1
 _QUIET = 64  # in a NaN: its other digits may all be cut off
@@ -41,6 +42,15 @@ def widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
         return builder.fpext(value, _kind(_FLOAT, lanes))
     bits = builder.shl(builder.zext(value, _kind(_INT32, lanes)), _number(16, lanes))
     return builder.bitcast(bits, _kind(_FLOAT, lanes))
+
+
+def pair_to_floats(builder: Any, value: Any) -> tuple[Any, Any]:
+    """Of a vector of bfloat16 the even and the odd elements as floats, by a shift and a mask of words of two."""
+    lanes = value.type.count // 2
+    words = builder.bitcast(value, ir.VectorType(_INT32, lanes))
+    even, odd = builder.shl(words, _number(16, lanes)), builder.and_(words, _number(_UPPER, lanes))
+    floats = ir.VectorType(_FLOAT, lanes)
+    return builder.bitcast(even, floats), builder.bitcast(odd, floats)
 
 
 def rounded(w: Writer, value: Any, dtype: str, lanes: int, *, from_narrow: bool = False) -> Any:

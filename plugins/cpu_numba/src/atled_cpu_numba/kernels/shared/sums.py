@@ -14,7 +14,7 @@ Importing this module imports numba; so kernel modules import it only inside the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
-from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, widened
+from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, pair_to_floats, widened
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.scalars import write_exp
 from atled_cpu_numba.kernels.shared.vectors import Writer
@@ -62,7 +62,9 @@ def sums_of_four(dtype: str) -> Any:
     # The lanes of four sums of float64 are twice as many registers as AVX2 has: whole groups are added up one or two
     # sums at a time.
     registers = LANES // lanes_of(real_of(dtype)).vector
-    together = min(4, max(1, _REGISTERS // registers))
+    # What is narrow is in registers, too, once it has been widened.
+    left = _REGISTERS // 2 if dtype in STORED else _REGISTERS
+    together = min(4, max(1, left // registers))
     add_up = _make_sums(dtype, real_of(dtype), 4, lambda builder, values, numbers: values, together=together)
 
     @inlined
@@ -295,7 +297,8 @@ class _Sums:
         """To `width` lanes, and `width` terms more if there are so many."""
         builder = self._builder
         before = self._join(ways, f"halve_{width}")
-        lanes = [self._half(lane, width) for lane in before.lanes]
+        half = self._half_of_pairs if self._are_pairs(2 * width) else self._half
+        lanes = [half(lane, width) for lane in before.lanes]
         more = builder.append_basic_block(f"add_{width}")
         without = _Way(builder.basic_block, lanes, before.place)
         done = builder.append_basic_block(f"added_{width}")
@@ -331,12 +334,25 @@ class _Sums:
         for base in bases:
             pointer = builder.bitcast(self._w.at(base, place), read.as_pointer())
             value = builder.load(pointer, align=self._alignment, typ=read)
-            if self._dtype in STORED:
+            if self._are_pairs(width):
+                value = _joined(builder, list(pair_to_floats(builder, value)))
+            elif self._dtype in STORED:
                 value = widened(self._w, value, self._dtype, width)
             values.append(value if value.type == summed else builder.fpext(value, summed))
         terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
         # A product is added in one step where the processor has one for that.
         return [self._sum(lane, term, "contract") for lane, term in zip(lanes, terms, strict=True)]
+
+    def _are_pairs(self, width: int) -> bool:
+        """Whether so many lanes are those of pairs: the even ones first, then the odd ones."""
+        return self._dtype == "bfloat16" and width == LANES
+
+    def _half_of_pairs(self, lanes: Any, width: int) -> Any:
+        """As `_half`, of lanes of pairs; then all are in their order."""
+        even, odd = range(width), range(width, 2 * width)
+        lower, upper = ([*even[part], *odd[part]] for part in (slice(width // 2), slice(width // 2, None)))
+        halved = self._sum(self._picked(lanes, lower), self._picked(lanes, upper))
+        return self._picked(halved, [first + i for i in range(width // 2) for first in (0, width // 2)])
 
     def _sum(self, a: Any, b: Any, *flags: str) -> Any:
         return (self._builder.fmul if self._multiplies else self._builder.fadd)(a, b, flags=flags)
@@ -361,9 +377,11 @@ class _Sums:
         builder = self._builder
         if width == 1:
             return self._sum(*(builder.extract_element(lanes, ir.Constant(_INT32, i)) for i in range(2)))
-        halves = (ir.Constant(ir.VectorType(_INT32, width), list(range(i, i + width))) for i in (0, width))
-        undefined = ir.Constant(lanes.type, ir.Undefined)
-        return self._sum(*(builder.shuffle_vector(lanes, undefined, half) for half in halves))
+        return self._sum(*(self._picked(lanes, range(i, i + width)) for i in (0, width)))
+
+    def _picked(self, lanes: Any, places: Sequence[int]) -> Any:
+        order = ir.Constant(ir.VectorType(_INT32, len(places)), list(places))
+        return self._builder.shuffle_vector(lanes, ir.Constant(lanes.type, ir.Undefined), order)
 
     def _splat(self, number: Any, width: int) -> Any:
         if width == 1:
