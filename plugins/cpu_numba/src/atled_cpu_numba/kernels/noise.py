@@ -51,7 +51,7 @@ def _build(dtype: str) -> Callable[..., int]:
     real, item, is_narrow, dot_product = (
         Real(real_of(dtype)),
         item_bytes(dtype),
-        dtype in NARROW,
+        dtype not in SIZES,
         dot(real_of(dtype), "float64"),
     )
     number, floats, (elements, read), write = real.kind, real.pointer, make_reading(dtype), make_writing(dtype)

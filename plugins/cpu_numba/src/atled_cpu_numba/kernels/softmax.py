@@ -193,7 +193,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import higher
 
-    real, item, is_narrow = Real(real_of(dtype)), item_bytes(dtype), dtype in NARROW
+    real, item, is_narrow = Real(real_of(dtype)), item_bytes(dtype), dtype not in SIZES
     number, floats, size = real.kind, real.pointer, real.size
     (elements, read), write = make_reading(dtype), make_writing(dtype, alone=True)
     add_exponentials = make_add_exponentials(real_of(dtype), stored=True)
