@@ -44,10 +44,9 @@ def widened(w: Writer, value: Any, dtype: str, lanes: int) -> Any:
     return builder.bitcast(bits, _kind(_FLOAT, lanes))
 
 
-def pair_to_floats(builder: Any, value: Any) -> tuple[Any, Any]:
-    """Of a vector of bfloat16 the even and the odd elements as floats, by a shift and a mask of words of two."""
-    lanes = value.type.count // 2
-    words = builder.bitcast(value, ir.VectorType(_INT32, lanes))
+def pair_to_floats(builder: Any, words: Any) -> tuple[Any, Any]:
+    """Of a vector of words of two bfloat16 the even and the odd elements as floats, by a shift and a mask."""
+    lanes = words.type.count
     even, odd = builder.shl(words, _number(16, lanes)), builder.and_(words, _number(_UPPER, lanes))
     floats = ir.VectorType(_FLOAT, lanes)
     return builder.bitcast(even, floats), builder.bitcast(odd, floats)

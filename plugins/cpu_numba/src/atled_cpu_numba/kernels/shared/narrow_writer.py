@@ -13,11 +13,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.shared.lanes import SIZES
-from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, rounded, widened
+from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, pair_to_floats, rounded, widened
 from atled_cpu_numba.kernels.shared.vectors import Writer, generate_transpose, make_transpose_block, vector_intrinsic
 
 _INT16, _INT32 = ir.IntType(16), ir.IntType(32)
-_UPPER = 0xFFFF0000
 
 
 class NarrowWriter(Writer):
@@ -95,8 +94,7 @@ class NarrowWriter(Writer):
             kind = [place.type, _INT32, mask.type, words]
             function = self.declare(f"llvm.masked.load.v{self.width}i32.p0", words, kind)
             value = builder.call(function, [place, ir.Constant(_INT32, 2), mask, ir.Constant(words, [0] * self.width)])
-        even, odd = builder.shl(value, self._number(16)), builder.and_(value, self._number(_UPPER))
-        return builder.bitcast(even, self.vector), builder.bitcast(odd, self.vector)
+        return pair_to_floats(builder, value)
 
     def store_pairs(self, even: Any, odd: Any, pointer: Any, mask: Any) -> None:
         """The other way."""

@@ -335,7 +335,8 @@ class _Sums:
             pointer = builder.bitcast(self._w.at(base, place), read.as_pointer())
             value = builder.load(pointer, align=self._alignment, typ=read)
             if self._are_pairs(width):
-                value = _joined(builder, list(pair_to_floats(builder, value)))
+                words = builder.bitcast(value, ir.VectorType(_INT32, width // 2))
+                value = _joined(builder, list(pair_to_floats(builder, words)))
             elif self._dtype in STORED:
                 value = widened(self._w, value, self._dtype, width)
             values.append(value if value.type == summed else builder.fpext(value, summed))
