@@ -1,8 +1,8 @@
 """Installs as users do, from wheels into a fresh environment outside of the clone; `make check-wheels` runs it.
 
-Needs pip and a package index. First `atled` alone, then `atled[cpu]`: README's ten lines, the version, doctor, and a
-part of the conformance kit, each from an empty folder. Then the plugins for NVIDIA GPUs, without a CuPy and, where
-there is a C++ compiler, on the emulator.
+Needs pip and a package index. First `atled` alone, then `atled[cpu]`: README's ten lines, the version, doctor, a
+warm-up and a part of the conformance kit, each from an empty folder. Then the plugins for NVIDIA GPUs, without a CuPy
+and, where there is a C++ compiler, on the emulator.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def check_cpu(place: Place, wheels: Path) -> None:
     place.install("--find-links", str(wheels), "atled[cpu]")
     place.run("README's ten lines", "-W", "error", "-c", ten_lines(), says=["[10. 20. 30.]"])
     place.run("doctor", "-m", "atled", "doctor", "cpu", says=["all that was asked for is usable: cpu"])
+    place.run("a warm-up", "-m", "atled", "warmup", says=["ops are ready"])
     default = "import atled as nn\nassert nn.get_current_context().backend == ['cpu:float']"
     place.run("the default Context", "-c", default, ATLED_NUM_THREADS="2")
     refused = ["ATLED_NUM_THREADS='100000': is more than"]
