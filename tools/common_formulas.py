@@ -20,6 +20,7 @@ def common_formulas() -> list[Any]:
 
     In a process of its own: what it plans must not be run.
     """
+    from atled.graph.run.one_call import NativeCall
     from atled_cpu_numba import pool, store
 
     found: dict[str, Any] = {}
@@ -32,6 +33,7 @@ def common_formulas() -> list[Any]:
     store._StoredKernel.address = noted  # type: ignore[method-assign]
     pool.run_program = pool.run_call = lambda *_: 0
     pool.loop_kernel = lambda: (_ANY_ADDRESS, 0)
+    NativeCall.inline_call = None  # type: ignore[assignment,method-assign]
     for program in _programs():
         program()
     return list(found.values())
