@@ -176,11 +176,12 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
     products = ("narrow_product", "widen_panels", "narrow_row")
     pooling = ("max_pairs", "max_pairs_alone", "max_pairs_grad", "average_pairs", "average_pairs_grad")
-    rows = ("normalize_rows", "normalize_grad_rows", "softmax_rows", "sum_rows", "sum_stretches", "pad")
+    rows = ("normalize_rows", "normalize_grad_rows", "softmax_rows", "sum_rows", "sum_stretches", "pad", "fill")
+    columns = ("normalize_columns", "normalize_grad_columns", "softmax_columns", "vat_noise")
     collected = ("collect_rows", "collect_line", "depthwise_lines")
     extrema = [f"{name}_{along}" for name in ("max", "min", "max_value", "min_value") for along in ("rows", "columns")]
     reductions = (*extrema, "sum_columns", "product_rows", "product_columns")
-    narrow = (*products, *pooling, *rows, *collected, *reductions)
+    narrow = (*products, *pooling, *rows, *columns, *collected, *reductions)
     for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):
         tiled = TILED if has_tiles and config == "bf16" else set()
         filters = {f"depthwise_planes_{stride}_0_{dtype}" for stride in (1, 2)}
