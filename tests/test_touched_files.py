@@ -286,7 +286,7 @@ def test_the_files_that_the_table_names_are_all(row: str, tmp_path: Path) -> Non
     if any("/kernels/" in path for path in addition.edits):
         # It takes most of a minute to write its text for all widths; that it would be written is what counts here.
         code = "import sys; sys.path.append('tools'); import kernel_texts; print(*kernel_texts.outdated())"
-        assert {"copy_elements_float32", "copy_elements_float64"} <= set(run(folder, "-c", code).split())
+        assert "copy_elements_float32" in run(folder, "-c", code).split()
         assert {f"{CPU}/kernels.ir.xz", f"{CPU}/kernels.o.xz"} <= set(table()[row].generated)
 
 
