@@ -197,7 +197,7 @@ class Spares(Generic[Item]):
             and not storage.exported
             and cell._copies is None
         ):
-            # `cell.reset()`, in line: a call takes a third of all this.
+            # The state of a new array, set in line: a call would take a third of all this.
             cell.pending = None
             cell.zeroed = cell.is_data = False
             cell.use = _UNUSED

@@ -161,10 +161,7 @@ def _mark_used(path: str) -> None:
 
 
 def _stored_files(where: str) -> list[tuple[str, os.stat_result]]:
-    """The files, and what links there are of their names; none where there is no folder.
-
-    Without a `Path` for each: there may be a hundred thousand.
-    """
+    """The files, and what links there are of their names; none where there is no folder."""
     found = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(where) as entries:
         for entry in entries:
