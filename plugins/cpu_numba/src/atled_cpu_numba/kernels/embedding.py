@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     MOVED,
@@ -50,7 +51,7 @@ def _build_embed(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import inlined, kernel
     from atled_cpu_numba.kernels.shared.vectors import make_copy_chosen_rows
 
-    pointer, size, copy_rows = moves_of(dtype)
+    (pointer, size, copy_rows), are_within = moves_of(dtype), make_are_within()
     if dtype in SIZES:
         narrow, copy_chosen_rows = _NARROW, make_copy_chosen_rows(dtype)
 
@@ -73,10 +74,7 @@ def _build_embed(dtype: str) -> Callable[..., int]:
         w = words(block)
         index, rows, length = ints64(w[Block.index]), w[Block.rows], w[Block.length]
         first, after = w[Block.count] * part // parts, w[Block.count] * (part + 1) // parts
-        wrong = 0
-        for i in range(first, after):
-            wrong |= 1 if index[i] < 0 or index[i] >= rows else 0
-        if wrong != 0:
+        if not are_within(index, first, after, 0, rows):
             return _INDEX_OUT_OF_RANGE
         if length <= narrow:
             chosen_at, y_at = w[Block.index] + 8 * first, w[Block.chosen] + size * first * length
@@ -94,16 +92,15 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
+    real, are_within = Real(dtype), make_are_within()
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
     def embed_grad(block, part, parts):
         w = words(block)
         index, count, rows, length = ints64(w[Block.index]), w[Block.count], w[Block.rows], w[Block.length]
-        for i in range(count):
-            if index[i] < 0 or index[i] >= rows:
-                return _INDEX_OUT_OF_RANGE
+        if not are_within(index, 0, count, 0, rows):
+            return _INDEX_OUT_OF_RANGE
         # A share is a range of rows of the table: equal indices meet in one share.
         first, after = rows * part // parts, rows * (part + 1) // parts
         gw = floats(w[Block.table])

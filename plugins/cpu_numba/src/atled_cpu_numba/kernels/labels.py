@@ -15,6 +15,7 @@ import numpy as np
 from atled.plugin import Call, Prepared, Program, is_narrow
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels.rows_of_kernels import Rows
+from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.launch import (
     MOVED,
     REALS,
@@ -83,7 +84,7 @@ def _build_chosen(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.moves import moves_of
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    elements = moves_of(dtype).pointer
+    elements, are_within = moves_of(dtype).pointer, make_are_within()
 
     @kernel
     def chosen(block, part, parts):
@@ -92,10 +93,7 @@ def _build_chosen(dtype: str) -> Callable[..., int]:
         classes, inner = w[Block.classes], w[Block.inner]
         count = w[Block.outer] * inner
         first, after = count * part // parts, count * (part + 1) // parts
-        wrong = 0
-        for i in range(first, after):
-            wrong |= 1 if label[i] < 0 or label[i] >= classes else 0
-        if wrong != 0:
+        if not are_within(label, first, after, 0, classes):
             return _OUT_OF_RANGE
         if first == after:  # also where inner, which divides, is 0
             return 0
@@ -113,7 +111,7 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
+    real, are_within = Real(dtype), make_are_within()
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -122,9 +120,8 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
         label, gy, classes, inner = ints64(w[Block.labels]), floats(w[Block.gy]), w[Block.classes], w[Block.inner]
         shares = max(parts, 1)
         first, after = w[Block.outer] * part // shares, w[Block.outer] * (part + 1) // shares
-        for i in range(first * inner, after * inner):
-            if label[i] < 0 or label[i] >= classes:
-                return _OUT_OF_RANGE
+        if not are_within(label, first * inner, after * inner, 0, classes):
+            return _OUT_OF_RANGE
         if parts == 0:
             return 0
         length, smallest = classes * inner, number(_SMALLEST)

@@ -15,6 +15,7 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
@@ -76,20 +77,6 @@ _FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace tha
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
 
 
-def _make_are_labels() -> Any:
-    """numba's function are_labels(target, first, after, n): whether some labels are those of n classes."""
-    from atled_cpu_numba.kernels.shared.options import inlined
-
-    @inlined
-    def are_labels(target, first, after, n):
-        wrong = 0
-        for i in range(first, after):
-            wrong |= 1 if target[i] < 0 or target[i] >= n else 0
-        return wrong == 0
-
-    return are_labels
-
-
 def _make_loss() -> Any:
     """numba's function loss(total, top, picked): of the sum of exponentials, the greatest x and that of the label."""
     from atled_cpu_numba.kernels.shared.options import inlined
@@ -108,7 +95,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.scalars import higher
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
-    real, sum_up, are_labels, loss_of = Real(dtype), sum_of_exponentials(dtype), _make_are_labels(), _make_loss()
+    real, sum_up, are_within, loss_of = Real(dtype), sum_of_exponentials(dtype), make_are_within(), _make_loss()
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -118,7 +105,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         shares = max(parts, 1)
         first, after = w[Forward.outer] * part // shares, w[Forward.outer] * (part + 1) // shares
         target, loss = ints64(w[Forward.target]), floats(w[Forward.loss])
-        if w[Forward.target] != 0 and not are_labels(target, first, after, n):
+        if w[Forward.target] != 0 and not are_within(target, first, after, 0, n):
             return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0
@@ -150,7 +137,7 @@ def _build_narrow_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
     load, store = make_element_access(dtype, alone=True)
-    sum_up, are_labels, loss_of = sum_of_exponentials("float32"), _make_are_labels(), _make_loss()
+    sum_up, are_within, loss_of = sum_of_exponentials("float32"), make_are_within(), _make_loss()
 
     @kernel
     def softmax_narrow_rows(block, part, parts):
@@ -159,7 +146,7 @@ def _build_narrow_rows(dtype: str) -> Callable[..., int]:
         shares = max(parts, 1)
         first, after = w[Forward.outer] * part // shares, w[Forward.outer] * (part + 1) // shares
         target, loss = ints64(w[Forward.target]), floats32(w[Forward.loss])
-        if w[Forward.target] != 0 and not are_labels(target, first, after, n):
+        if w[Forward.target] != 0 and not are_within(target, first, after, 0, n):
             return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0
@@ -197,7 +184,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     number, floats, size = real.kind, real.pointer, real.size
     (elements, read), write = make_reading(dtype), make_writing(dtype, alone=True)
     add_exponentials = make_add_exponentials(real_of(dtype), stored=True)
-    are_labels, loss_of = _make_are_labels(), _make_loss()
+    are_within, loss_of = make_are_within(), _make_loss()
 
     @kernel
     def softmax_columns(block, part, parts):
@@ -216,7 +203,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             for unit in range(first_unit, after_unit):
                 outer = unit // blocks
                 first = (unit - outer * blocks) * step
-                if not are_labels(target, outer * inner + first, outer * inner + min(inner, first + step), n):
+                if not are_within(target, outer * inner + first, outer * inner + min(inner, first + step), 0, n):
                     return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0
@@ -270,7 +257,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real, are_labels = Real(dtype), _make_are_labels()
+    real, are_within = Real(dtype), make_are_within()
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -280,7 +267,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
         shares = max(parts, 1)
         first, after = w[Backward.outer] * part // shares, w[Backward.outer] * (part + 1) // shares
         target = ints64(w[Backward.target])
-        if not are_labels(target, first * inner, after * inner, n):
+        if not are_within(target, first * inner, after * inner, 0, n):
             return _LABEL_OUT_OF_RANGE
         if parts == 0:
             return 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
@@ -33,36 +33,18 @@ _ERRORS = {_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
-def _make_are_within() -> Any:
-    """numba's function are_within(index, count, rows): whether all indices are rows', negative ones from the end.
-
-    Each share looks at all of them: nothing is written where one is out of range.
-    """
-    from atled_cpu_numba.kernels.shared.options import inlined
-
-    @inlined
-    def are_within(index, count, rows):
-        lowest, highest = 0, -1
-        for i in range(count):
-            lowest = min(lowest, index[i])
-            highest = max(highest, index[i])
-        return lowest >= -rows and highest < rows
-
-    return are_within
-
-
 def _build_take(itemsize: int) -> Callable[..., int]:
     from atled_cpu_numba.codegen import bytes8, ints32, ints64, words
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    items, are_within = {1: bytes8, 4: ints32, 8: ints64}[itemsize], _make_are_within()
+    items, are_within = {1: bytes8, 4: ints32, 8: ints64}[itemsize], make_are_within()
 
     @kernel
     def take(block, part, parts):
         w = words(block)
         index, count, rows, length = ints64(w[Block.index]), w[Block.count], w[Block.rows], w[Block.length]
-        if not are_within(index, count, rows):
-            return _OUT_OF_RANGE
+        if not are_within(index, 0, count, -rows, rows):
+            return _OUT_OF_RANGE  # in each share: nothing is written where one is out of range
         first, after = w[Block.outer] * count * part // parts, w[Block.outer] * count * (part + 1) // parts
         if first == after:
             return 0
@@ -91,13 +73,13 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
-    number, floats, are_within = real.kind, real.pointer, _make_are_within()
+    number, floats, are_within = real.kind, real.pointer, make_are_within()
 
     @kernel
     def take_grad(block, part, parts):
         w = words(block)
         index, count, rows, length = ints64(w[Block.index]), w[Block.count], w[Block.rows], w[Block.length]
-        if not are_within(index, count, rows):
+        if not are_within(index, 0, count, -rows, rows):
             return _OUT_OF_RANGE
         # A share is a range of rows: equal indices meet in one share.
         first, after = w[Block.outer] * rows * part // parts, w[Block.outer] * rows * (part + 1) // parts
