@@ -31,10 +31,12 @@ class InPlan(NamedTuple):
 
     elsewhere: by the number of a call that it does not run as it was recorded what became of it, in words.
     loops: what it has of loops over samples, in words.
+    note: what is to be told of all calls.
     """
 
     elsewhere: Mapping[int, str]
     loops: Sequence[str]
+    note: str = ""
 
 
 class CallExplanation:
@@ -168,6 +170,11 @@ class Explanation:
         """
         return tuple(self._in_plan.loops)
 
+    @property
+    def note(self) -> str:
+        """Whether an inference computes nothing once because its parameters change at nearly every call; "" if not."""
+        return self._in_plan.note
+
     @cached_property
     def _in_plan(self) -> InPlan:
         if self._find_plan is None:
@@ -185,7 +192,7 @@ class Explanation:
         return [call.to_json() for call in self.calls]
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(str, self.calls), *self.loops])
+        return "\n\n".join([*map(str, self.calls), *self.loops, *([self.note] if self.note else [])])
 
 
 @runtime_checkable

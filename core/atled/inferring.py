@@ -64,6 +64,13 @@ def inference(outputs: Variable | Sequence[Variable], inputs: Variable | Sequenc
     return Inference(outputs, inputs)
 
 
+_RESTLESS = "written"  # in front of the keys of plans for parameters that are written at nearly every call
+_RESTLESS_IN_WORDS = (
+    "The parameters are written at nearly every call, so nothing is computed of them once, until some calls in a row "
+    "find them as they were."
+)
+
+
 class _Planned(NamedTuple):
     """A plan for inputs of some shapes and dtypes.
 
@@ -107,7 +114,7 @@ class Inference:
         self._plans: KeptPlans[_Planned] = KeptPlans()
         self._values = FixedValues(())
         self._known = Known()
-        self._last: object = None
+        self._last: Any = None  # a key
 
     @property
     def plan(self) -> Plan:
@@ -120,13 +127,14 @@ class Inference:
     def explain(self) -> Explanation:
         """Who would compute each recorded call, and why.
 
-        And which ones the plan computes once, of parameters alone, in others, or in a loop over samples.
+        And which ones the plan that ran last computes once, of parameters alone, in others, or in a loop over samples.
         """
         from atled.explanation import InPlan, explain_calls  # lazy: few programs ask
 
         def found() -> InPlan:
             runner = self._last_runner()
-            return InPlan(runner.elsewhere, loops_in_words(runner.plan))
+            note = _RESTLESS_IN_WORDS if self._last and self._last[0] == _RESTLESS else ""
+            return InPlan(runner.compiled.elsewhere, loops_in_words(runner.plan), note)
 
         return explain_calls(self._recorded.functions, found)
 
@@ -152,7 +160,9 @@ class Inference:
                 )
             )
         given = [self._array(number, array) for number, array in enumerate(arrays)]
-        key = tuple([(array.shape, array.dtype) for array in given])  # a generator takes .2 us more, at each call
+        key: Any = tuple([(array.shape, array.dtype) for array in given])  # a generator takes .2 us more, at each call
+        if self._values.restlessness.is_seen and self._values.stay_restless():
+            key = _RESTLESS, key
         planned = self._plans.get(key)
         if planned is None or planned.epoch != EPOCH.value:
             planned = self._planned(key)
@@ -219,7 +229,8 @@ class Inference:
             return planned
 
     def _made(self, key: Any, epoch: int, like: object, found: Sequence[tuple[ArrayCell, tuple[int, ...]]]) -> _Planned:
-        descs = [ArrayDesc(shape, dtype) for shape, dtype in key]
+        is_restless = key[0] == _RESTLESS
+        descs = [ArrayDesc(shape, dtype) for shape, dtype in (key[1] if is_restless else key)]
         cells = list({id(cell): cell for cell, _ in found}.values())
         numbers = {id(cell): number for number, cell in enumerate(cells, len(descs))}
         parameters = []
@@ -231,13 +242,13 @@ class Inference:
             self._known = Known()
         try:
             on_host = {numbers[id(cell)] for cell in cells if cell.place is HOST}
-            compiled = compile_inference(self._recorded, descs, parameters, self._known, on_host)
+            compiled = compile_inference(self._recorded, descs, parameters, self._known, on_host, not is_restless)
         except ValueError as error:
             raise self._unfit(descs, error) from error
         if are_others:
             self._values = FixedValues(cells)
             self._plans.clear()  # the others are of arrays that were replaced, which they would keep alive
-        runner = runner_of(compiled, descs, self._values, self._plans.memories)
+        runner = runner_of(compiled, descs, self._values, self._plans.memories, is_restless)
         observed = runner if isinstance(runner, BoundRunner) else BoundRunner(compiled, descs, self._values)
         for reader in (runner, observed):  # only now: another thread may tell them at once
             self._values.note_reader(reader)

@@ -16,7 +16,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.inference.by_samples import by_samples, loops_of
 from atled.graph.inference.fixed_graph import FixedGraph, Folds, Leaves, added, fixed_values_of
 from atled.graph.inference.folded_on_host import FoldedOnHost, Looks, fits
-from atled.graph.inference.folding import PRODUCTS, read_attributes
+from atled.graph.inference.folding import PRODUCTS, read_attributes, scale_and_shift
 from atled.graph.inference.joined_axes import JoinedAxes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.inference.sizes import check_index, check_made, check_repetition, check_written
@@ -136,6 +136,7 @@ def compile_inference(
     parameters: Sequence[tuple[int, ArrayDesc]],
     known: Known,
     on_host: Set[int],
+    is_folded: bool,
 ) -> Compiled:
     """The plans of an inference.
 
@@ -143,15 +144,20 @@ def compile_inference(
     parameters: per further leaf the number of its outside array, which is behind those of the inputs, and what it is.
     known: what was found for inputs of other shapes; new things are added.
     on_host: the outside arrays of parameters that are in host memory.
+    is_folded: whether what depends on parameters alone is computed by plans apart, or at each run.
     Raises what the ops raise for inputs that do not fit.
     """
-    building = _Building(recorded, inputs, parameters, known, on_host)
+
+    def built() -> _Building:
+        return _Building(recorded, inputs, parameters, known, on_host, is_folded)
+
+    building = built()
     results = building.results()
     shapes = tuple(value.shape for value in results)
     plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
     if any(step.native is None for step, _ in loops_of(plan)):
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
-        building = _Building(recorded, inputs, parameters, known, on_host)
+        building = built()
         plan = lower(building.graph, building.results())
     keys = tuple(building.imported)
     return Compiled(plan, shapes, keys, _fixed_plans(building, recorded), building.elsewhere())
@@ -237,6 +243,7 @@ class _Building:
         parameters: Sequence[tuple[int, ArrayDesc]],
         known: Known,
         on_host: Set[int],
+        is_folded: bool,
     ) -> None:
         self.graph = Graph(recorded.context)
         self.imported: dict[Key, Callable[[FixedGraph], IRValue]] = {}
@@ -246,6 +253,7 @@ class _Building:
         self._leaves_on_host = {leaf: each for leaf, each in self.leaves.items() if each[0] in on_host}
         self._looks = Looks(self._leaves_on_host)
         self._known = known
+        self._is_folded = is_folded
         self._recorded = recorded
         self._fixed = FixedGraph(recorded, self.leaves)
         self._are_fixed = fixed_values_of(recorded)
@@ -273,7 +281,7 @@ class _Building:
     def results(self) -> list[IRValue]:
         """The outputs."""
         for number, call in enumerate(self._recorded.calls):
-            if (number, 0) not in self._are_fixed:
+            if not self._is_folded or (number, 0) not in self._are_fixed:
                 made = self._made(number, call)
                 self._values.update(((number, position), value) for position, value in enumerate(made))
                 if not self._changed.isdisjoint(call.operands):
@@ -282,7 +290,7 @@ class _Building:
 
     def elsewhere(self) -> dict[int, str]:
         """See `Compiled`."""
-        calls = {each[0] for each in self._are_fixed if isinstance(each, tuple)} - self._each_time
+        calls = {each[0] for each in self._are_fixed if isinstance(each, tuple) and self._is_folded} - self._each_time
         return {**dict.fromkeys(calls, "computed once, of parameters alone"), **self._elsewhere}
 
     def _note_changed(self, number: int, call: OneCall, made: Sequence[IRValue]) -> None:
@@ -359,7 +367,7 @@ class _Building:
             normalized = self._normalized(number, call)
             if normalized is not None:
                 return [normalized]
-        if call.spec.name == "Add2":
+        if self._is_folded and call.spec.name == "Add2":
             first, second = call.operands
             for product, shift in ((first, second), (second, first)):
                 shifted = self._shifted(number, product, shift)
@@ -379,11 +387,15 @@ class _Building:
         """Normalization by running statistics as a scale and a shift; None where it has to stay."""
         if not self._are_fixed.issuperset(call.operands[1:]):
             return None
-        value = self._in_product(number, call)
+        value = self._in_product(number, call) if self._is_folded else None
         if value is not None:
             return value
         x = self._present(call.operands[0])
         dtype = x.dtype
+        if not self._is_folded:
+            self.graph.context = call.context
+            own = scale_and_shift(dtype, [self._present(each) for each in call.operands[1:]], call.attributes["eps"])
+            return None if own is None else x * own[0] + own[1]
 
         def compute(graph: Folds[Any]) -> tuple[Any, Any] | None:
             return graph.scale_and_shift(call, dtype)

@@ -11,6 +11,7 @@ from atled.arrays.constants import CONSTANTS
 from atled.arrays.epoch import WRITES
 from atled.graph.inference.compiling import Compiled, FixedPlan
 from atled.graph.inference.folded_on_host import FoldedOnHost
+from atled.graph.inference.restlessness import Restlessness
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
@@ -29,13 +30,16 @@ class Generation:
 
     Each is computed when it is asked for, and lives as long as somebody has it.
 
-    number: of `WRITES`, since when no parameter was written.
+    number: of `WRITES`, since when no parameter was written.  runs: that read it, about: threads count without a lock.
+    is_used: whether something was computed, or is to be packed.
     """
 
-    __slots__ = ("_known", "_lock", "_recent", "_tokens", "number")
+    __slots__ = ("_known", "_lock", "_recent", "_tokens", "is_used", "number", "runs")
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.runs = 0
+        self.is_used = False
         self._known: WeakValueDictionary[Hashable, ArrayCell] = WeakValueDictionary()
         self._recent: dict[Hashable, ArrayCell] = {}  # what was computed together last
         self._tokens: dict[Hashable, ArrayCell] = {}
@@ -59,6 +63,7 @@ class Generation:
         with self._lock:
             found = self._known.get(key)
             if found is None:
+                self.is_used = True
                 fixed = compiled.fixed[key]
                 self._recent = {}  # where nobody has those any more, their memory is that of the next ones
                 self._recent = dict(zip(fixed.keys, _computed(fixed, cells), strict=True))
@@ -76,6 +81,7 @@ class FixedValues:
     """The values of all plans of an inference, for inputs of any shapes.
 
     parameters: the arrays that they are computed from.
+    restlessness: whether these are written so often that runs compute everything themselves.
     """
 
     def __init__(self, parameters: Sequence[ArrayCell]) -> None:
@@ -86,6 +92,8 @@ class FixedValues:
         self._readers: WeakSet[Reader] = WeakSet()
         self._lock = lock_across_forks()
         self._is_told = False
+        self.restlessness = Restlessness()
+        self._looked_at = 0
         _ALL.add(self)
 
     def note_reader(self, reader: Reader) -> None:
@@ -107,7 +115,10 @@ class FixedValues:
         """Whether no parameter was written since, as far as can be told."""
         if generation is not self._generation:
             return False
-        number = generation.number
+        return self.are_unchanged_since(generation.number)
+
+    def are_unchanged_since(self, number: int) -> bool:
+        """Whether no parameter was written since a number of `WRITES`, as far as can be told."""
         for cell in self.parameters:  # noqa: SIM110  a generator takes twice as long, at each run
             if not cell.is_unchanged_since(number):
                 return False
@@ -117,13 +128,31 @@ class FixedValues:
         """The values of the parameters as they are."""
         with self._lock:
             number = next(WRITES)
-            if self._generation.number < 0 or not self.is_current(self._generation):
+            last = self._generation
+            if last.number < 0 or not self.is_current(last):
+                if last.is_used:
+                    self.restlessness.note_end(last.runs)
                 self._begin(Generation(number))
                 self._tell()
             return self._generation
 
+    def stay_restless(self) -> bool:
+        """Whether a run is to compute everything itself once more; asked at each run that may have to."""
+        with self._lock:
+            if self._generation.number >= 0:
+                self._begin(Generation(-1))  # its memory serves nobody for some time
+            return self.restlessness.lasts(self._is_quiet)
+
+    def _is_quiet(self) -> bool:
+        number, self._looked_at = self._looked_at, next(WRITES)
+        return self.are_unchanged_since(number)
+
     def _begin(self, generation: Generation) -> None:
         self._generation = generation
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Have all readers keep nothing that they have read."""
         for reader in list(self._readers):
             reader.let_go()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 import numpy as np
@@ -26,10 +26,16 @@ from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks
 
 
-def runner_of(compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues, memories: WorkingMemories) -> Runner:
-    """What runs an inference as long as its parameters are where they are and have their dtypes."""
+def runner_of(
+    compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues, memories: WorkingMemories, is_restless: bool
+) -> Runner:
+    """What runs an inference as long as its parameters are where they are and have their dtypes.
+
+    is_restless: whether they are written at nearly every run, for which nothing is computed of them alone.
+    """
     if OnHost.fits(compiled.plan, descs, values.parameters):
-        return OnHost(compiled, descs, values, memories)
+        is_plain = not compiled.keys and (is_restless or not compiled.plan.packs)
+        return (PlainOnHost if is_plain else OnHost)(compiled, descs, values, memories)
     return BoundRunner(compiled, descs, values)
 
 
@@ -152,9 +158,14 @@ class OnHost(Runner):
                 return outputs
         outputs, end = run_whole(lambda: self._computed(inputs, self._given()), self._watched)
         known = self._known
-        is_seen = known is not None and self._values.is_current(known.generation)
-        self._quiet = end if is_seen else -1  # a view that somebody holds is to be looked at each time
+        is_settled = known is not None and self._is_settled(known, start)
+        self._quiet = end if is_settled else -1  # a view that somebody holds is to be looked at each time
         return outputs
+
+    def _is_settled(self, known: _Given, number: int) -> bool:
+        """Whether the next run, if nobody writes, reads what the last one did, which began at a number of `WRITES`."""
+        del number
+        return self._values.is_current(known.generation)
 
     def _computed(self, inputs: Arrays, given: _Given) -> list[np.ndarray]:
         try:
@@ -170,6 +181,7 @@ class OnHost(Runner):
             for number, array in zip(self._read, lane.inputs, strict=True):
                 array[...] = inputs[number]
             lane.run(given)
+            given.generation.runs += 1
             outputs = [array.copy() for array in lane.outputs]
             if given is not self._known:
                 lane.let_go()
@@ -203,13 +215,20 @@ class OnHost(Runner):
         generation = self._values.current()
         packed = self._packs_of(generation).take() if self._packed else ()
         absent = {number for number, found in zip(self._packed, packed, strict=False) if found is None}
-        spared = self._only_packed - absent if packed else ()
+        spared = self._only_packed - absent if packed else frozenset()
+        if packed:
+            generation.is_used = True
+        found = self._read_with(generation, packed, spared)
+        generation.let_go()
+        return found
+
+    def _read_with(self, generation: Generation, packed: Sequence[HostStorage | None], spared: Set[int]) -> _Given:
+        """What is read where some arrays are packed; spared: by number those that nobody reads otherwise."""
         cells = [None if number in spared else self._value(generation, number) for number, _ in self._arrays]
         storages = [
             None if cell is None else _host_memory(cell, dtype)
             for cell, (_, dtype) in zip(cells, self._arrays, strict=True)
         ]
-        generation.let_go()
         addresses = [0 if storage is None else storage.address for storage in storages]
         packs = [0 if storage is None else storage.address for storage in packed]
         return _Given(generation, cells, storages, packed, addresses, packs)
@@ -232,12 +251,48 @@ class OnHost(Runner):
         parameters = self._values.parameters
         if number < len(parameters):
             return parameters[number]
-        return generation.token(self._compiled.keys[number - len(parameters)])
+        return generation.token(self.compiled.keys[number - len(parameters)])
 
     def _memory_of(self, generation: Generation, number: int) -> tuple[int, object]:
         """The memory of what is to be packed."""
         cell = self._value(generation, number)
         return _host_memory(cell, None).address, cell
+
+
+class PlainOnHost(OnHost):
+    """A plan that reads nothing but inputs and parameters.
+
+    What is packed of parameters is what rests for some runs although others, or the same ones before, were written at
+    nearly every run; see `restlessness`.
+    """
+
+    def __init__(
+        self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues, memories: WorkingMemories
+    ) -> None:
+        super().__init__(compiled, descs, values, memories)
+        assert not compiled.keys, "nothing is computed of parameters alone"
+        self._none = Generation(-1)
+        items = [
+            wanted(packed, (values.parameters[number],), partial(self._memory_of, self._none, number))
+            for packed, number in zip(self.plan.packs, self._packed, strict=False)  # all of them, or none
+        ]
+        self._own_packs = Packs(items)
+
+    def _given(self) -> _Given:
+        with self._lock:
+            packed = self._own_packs.take() if self._packed else ()
+            last = self._known
+            if last is not None:
+                cells = self._values.parameters
+                storages = [cells[number].copy_at(HOST, dtype) for number, dtype in self._arrays]
+                if storages == last.storages and list(packed) == list(last.packed):
+                    return last
+                self._values.let_go()  # plans that rest have the former ones, too
+            self._known = self._read_with(self._none, packed, frozenset())
+            return self._known
+
+    def _is_settled(self, known: _Given, number: int) -> bool:
+        return not self._packed and self._values.are_unchanged_since(number)
 
 
 def _host_memory(cell: ArrayCell, dtype: np.dtype | None) -> HostStorage:

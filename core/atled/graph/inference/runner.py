@@ -17,6 +17,8 @@ from atled.graph.inference.quiet import run_whole
 
 Arrays = Sequence[np.ndarray]
 
+_NONE = Generation(-1)  # for runs that read nothing but parameters themselves
+
 
 class Runner(ABC):
     """An inference compiled for inputs of some shapes and dtypes, for any threads.
@@ -24,13 +26,11 @@ class Runner(ABC):
     compiled: its outside arrays are the inputs, the parameters, and what is computed from these alone.
     descs: of the inputs.
     shapes: of the outputs.
-    elsewhere: see `Compiled`.
     """
 
     def __init__(self, compiled: Compiled, descs: Sequence[ArrayDesc], values: FixedValues) -> None:
         self.plan = compiled.plan
-        self.elsewhere = compiled.elsewhere
-        self._compiled = compiled
+        self.compiled = compiled
         self._descs = list(descs)
         self.shapes = compiled.shapes
         self._values = values
@@ -46,7 +46,7 @@ class Runner(ABC):
         parameters = self._values.parameters
         if number < len(parameters):
             return parameters[number]
-        return generation.value(self._compiled.keys[number - len(parameters)], self._compiled, self._outside)
+        return generation.value(self.compiled.keys[number - len(parameters)], self.compiled, self._outside)
 
     @abstractmethod
     def run(self, inputs: Arrays) -> list[np.ndarray]:
@@ -80,11 +80,14 @@ class BoundRunner(Runner):
         from atled.graph.run.binding import Binding  # lazy: what runs in host memory is not bound
 
         last = self._last
-        if last is None or not self._values.is_current(last[0]):
-            generation, count = self._values.current(), len(self._values.parameters) + len(self._compiled.keys)
+        if not self.compiled.keys:
+            last = _NONE, self._values.parameters
+        elif last is None or not self._values.is_current(last[0]):
+            generation, count = self._values.current(), len(self._values.parameters) + len(self.compiled.keys)
             last = generation, [self._value(generation, number) for number in range(count)]
             generation.let_go()
             self._last = last if self._values.fits() else None
+        last[0].runs += 1
         plan = self.plan
         cells = [_cell_of(array, desc) for array, desc in zip(inputs, self._descs, strict=True)]
         made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
