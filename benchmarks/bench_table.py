@@ -143,7 +143,7 @@ def _neon() -> list[Row]:
             f"{trees}small",
             ("atled", "torch"),
             {"is_kept": is_kept},
-            goal=Goal(0.6 if is_kept else 1.5, ["torch"]),
+            goal=Goal(0.6 if is_kept else 0.95, ["torch"]),
             per=TREES,
             unit="us",
             of="assignment",

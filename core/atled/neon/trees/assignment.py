@@ -15,6 +15,7 @@ from atled.neon.nervana_object import NervanaObject
 from atled.neon.trees.building import Shape, known_shape, reduction_of, shape_of
 from atled.neon.trees.filling import refuse_target
 from atled.neon.trees.lowering import Lowering
+from atled.neon.trees.repeats import note_repeat, repeated
 from atled.neon.trees.walks import tensors_of
 
 if TYPE_CHECKING:
@@ -42,15 +43,9 @@ def assign(target: Tensor, tree: Any) -> None:
     if found is not None and found[0]() is target:
         found[1].run()
         return
-    assignments, backend, views = noted.get("alike", _ALONE)
-    d = None if backend is not target.backend else assignments.run(target, views)
+    d = _assigned_alike(target, tree, *noted["alike"]) if "alike" in noted else _assigned(target, tree)
     if d is None:
-        d, drew = _described(target, tree)
-        d.run()
-        if drew:
-            return
-        if assignments is not None:
-            assignments.note(target, views, d)
+        return
     if kept is not None:
         kept.add(target, d)
     elif "kept" in noted:
@@ -58,6 +53,36 @@ def assign(target: Tensor, tree: Any) -> None:
         noted["kept"].add(target, d)
     else:
         noted["kept"] = None
+
+
+def _assigned(target: Tensor, tree: Any) -> Description | None:
+    """Assign a tree: the description; None where it drew random numbers, which it would not draw again."""
+    key, d = repeated(target, tree)
+    if d is not None:
+        if tree[0]["shape"] != target.shape:
+            _check_shape(target.shape, tree[0]["shape"])
+        d.run()
+        return d
+    d, drew = _described(target, tree)
+    d.run()
+    if key is not None:
+        note_repeat(key, target, tree, d)
+    return None if drew else d
+
+
+def _assigned_alike(
+    target: Tensor, tree: Any, assignments: Assignments, backend: object, views: Sequence[View]
+) -> Description | None:
+    """The same of a tree that differs from others in nothing but its tensors, of a backend."""
+    d = assignments.run(target, views) if backend is target.backend else None
+    if d is not None:
+        return d
+    d, drew = _described(target, tree)
+    d.run()
+    if drew:
+        return None
+    assignments.note(target, views, d)
+    return d
 
 
 class _Kept(dict[int, tuple[Any, Description]]):
@@ -75,9 +100,6 @@ class _Kept(dict[int, tuple[Any, Description]]):
                 kept.pop(key, None)
 
         self[key] = weakref.ref(target, forget), d
-
-
-_ALONE = None, None, ()
 
 
 class Assignments:

@@ -42,12 +42,14 @@ class Tensor(Operand):
         name: shown in op-trees; views have that of their base.
         base: the tensor that it is a view of; None for one with memory of its own.
         persist_values, rounding: without effect, for programs that read or set them.
+        looks: how often what is assigned to it is still looked for among what was assigned before, see `repeats`.
     """
 
     name: str | None = None
     base: Tensor | None = None
     persist_values: bool = True
     rounding: Any = 0
+    looks: int = -1
 
     def __init__(self, backend: Backend, view: View, name: str | None = None, base: Tensor | None = None) -> None:
         self.backend = backend

@@ -96,7 +96,8 @@ class _Mixed:
 )
 @given(tree=trees())
 def test_random_trees_are_numpys(be, tree):
-    found = _Mixed(be).of(tree)
+    mixed = _Mixed(be)
+    found = mixed.of(tree)
     if found is None or not isinstance(found[0], np.ndarray) or not isinstance(found[1], tuple):
         return
     expected, made = found
@@ -107,4 +108,8 @@ def test_random_trees_are_numpys(be, tree):
         target = out[:, ::2]
         target[:] = made
         np.testing.assert_allclose(target.get(), expected, rtol=1e-4, atol=1e-4 * scale)
+    for _ in range(3):  # equal trees of the same tensors
+        out.fill(0)
+        out[:, ::2] = mixed.of(tree)[1]
+        np.testing.assert_allclose(out.get()[:, ::2], expected, rtol=1e-4, atol=1e-4 * scale)
     assert not out.get()[:, 1::2].any()
