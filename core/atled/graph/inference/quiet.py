@@ -33,10 +33,14 @@ def run_whole(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> tuple[T,
             found = _tried(run, parameters)
             if found is not None:
                 return found
-        with _Waiting(parameters):
+        waiting = _Waiting(parameters)
+        try:  # no `with`: what an interrupt ends while it begins must be ended, too, or writers would wait for ever
+            waiting.begin()
             found = _tried(run, parameters)
             if found is not None:
                 return found
+        finally:
+            waiting.end()
 
 
 def _tried(run: Callable[[], T], parameters: Sequence[ArrayCell]) -> tuple[T, int] | None:
@@ -60,7 +64,7 @@ def _are_quiet_since(parameters: Sequence[ArrayCell], number: int) -> bool:
 
 
 class _Waiting:
-    """While it is entered, other threads that are going to write parameters wait; those at it have ended.
+    """From when it began until its end other threads that are going to write parameters wait; those at it have ended.
 
     watched: the identities of their cells.
     """
@@ -71,7 +75,8 @@ class _Waiting:
         self._thread = threading.get_ident()
         self._ended = threading.Event()
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """Have writers wait, and wait for those that have begun."""
         open_watch(self)
         for cell in self._parameters:
             writer = cell.writer
@@ -86,7 +91,8 @@ class _Waiting:
         if threading.get_ident() != self._thread and not is_amid_writes():
             self._ended.wait()
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Have them go on; no error if it did not begin."""
         close_watch(self)
         self._ended.set()
 
@@ -96,7 +102,7 @@ def _let_go_in_child() -> None:
     for reference in tuple(WATCHES.values()):
         watch = reference()
         if isinstance(watch, _Waiting):
-            watch.__exit__()
+            watch.end()
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.together import written_together
 from atled.arrays.watches import WATCHES
+from atled.graph.inference import quiet
 from atled.graph.inference.quiet import run_whole
 from atled_contexts import Context
 from forked import ignores_fork, in_child, needs_fork
@@ -231,6 +233,40 @@ def test_a_run_within_a_write_of_its_own_thread_does_not_wait_for_its_end():
     cell = ArrayCell(1)
     with written_together([cell]):
         assert run_whole(lambda: 1, [cell])[0] == 1
+
+
+def test_a_run_that_is_interrupted_while_it_waits_leaves_no_writer_waiting(monkeypatch):
+    w = nn.Variable.from_numpy_array(np.ones(4, np.float32))
+    cell = w.data.cell
+
+    def write() -> None:
+        w.d = 2
+
+    writer = threading.Thread(target=write, daemon=True)
+
+    def interrupt(_: float) -> None:
+        writer.start()
+        writer.join(0.2)
+        assert writer.is_alive()  # it waits for the run
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(quiet, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt))
+    cell.writer = threading.main_thread().ident or 0  # amid a write, as the run in the other thread sees it
+    found: list[type[BaseException]] = []
+
+    def run() -> None:
+        try:
+            run_whole(lambda: None, [cell])
+        except KeyboardInterrupt as error:
+            found.append(type(error))
+
+    reader = threading.Thread(target=run)
+    reader.start()
+    reader.join()
+    cell.writer = 0
+    writer.join(20)
+    assert found == [KeyboardInterrupt] and not writer.is_alive()
+    np.testing.assert_array_equal(w.d, 2)
 
 
 def test_an_array_that_gets_no_memory_is_not_taken_for_one_that_is_being_written(monkeypatch):
