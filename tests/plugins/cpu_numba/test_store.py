@@ -22,7 +22,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled_cpu_numba import kept_files, machine_code, object_files, progress
+from atled_cpu_numba import kept_files, machine_code, object_files, progress, store
 from atled_cpu_numba.machine_code import ObjectCode
 from atled_cpu_numba.store import IRKernel, Kernel, KernelError, StoreWarning, TransientKernel, set_progress, warm
 
@@ -82,6 +82,7 @@ print(status[0], status[2], [v != 0 for v in y], "numba" in sys.modules)
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty store; whether this process has warned or trimmed is forgotten."""
+    store._machine()  # once per process: what LLVM says for it would be files of this folder
     monkeypatch.setenv("ATLED_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(object_files, "_warned", False)
     monkeypatch.setattr(kept_files, "_trimmed", False)
@@ -390,6 +391,23 @@ def test_a_read_only_folder_serves_what_it_has(folder: Path, monkeypatch: pytest
         assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
 
 
+def test_a_file_that_another_process_removes_as_it_is_read_counts_as_read(
+    folder: Path, compile_count: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    IRKernel("sum", SUM_IR).address()
+
+    def removed(path: str) -> None:
+        os.unlink(path)
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+    monkeypatch.setattr(os, "utime", removed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert compile_count == ["sum"]
+    assert list(folder.iterdir()) == []
+
+
 def test_the_longest_unused_files_go_when_the_folder_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = ObjectCode(b"x" * 1000, "f", ())
     for age, key in ((3, "oldest"), (2, "used"), (1, "newest")):
@@ -402,6 +420,24 @@ def test_the_longest_unused_files_go_when_the_folder_is_full(folder: Path, monke
     monkeypatch.setattr(kept_files, "LIMIT_BYTES", 2500)
     object_files.write("last", "f", compiled)
     assert sorted(path.name for path in folder.iterdir()) == ["last.o", "used.o"]
+
+
+def test_a_file_that_windows_does_not_remove_stays_without_a_word(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = ObjectCode(b"x" * 1000, "f", ())
+    for key in ("read_by_another", "last"):
+        monkeypatch.setattr(kept_files, "_trimmed", False)
+        monkeypatch.setattr(kept_files, "LIMIT_BYTES", 0)
+        with warnings.catch_warnings(), monkeypatch.context() as system:
+            warnings.simplefilter("error")
+            system.setattr(os, "unlink", _in_use)
+            object_files.write(key, "f", compiled)
+    assert sorted(path.name for path in folder.iterdir()) == ["last.o", "read_by_another.o"]
+
+
+def _in_use(path: str) -> None:
+    raise PermissionError(errno.EACCES, "The process cannot access the file", path)
 
 
 def test_clear_empties_the_store(folder: Path) -> None:

@@ -157,7 +157,8 @@ def _check_owner(what: str, status: os.stat_result, remedy: str) -> None:
 def _mark_used(path: str) -> None:
     """Set the file's time, by which `_trim` chooses; in a folder that is only readable nobody trims."""
     if os.access(path, os.W_OK):
-        os.utime(path)
+        with contextlib.suppress(FileNotFoundError):  # another process trims
+            os.utime(path)
 
 
 def _stored_files(where: str) -> list[tuple[str, os.stat_result]]:
@@ -185,6 +186,7 @@ def _trim(where: str) -> None:
     for _, size, path, abandoned in sorted(found):
         if not abandoned and total <= LIMIT_BYTES:
             break
-        with contextlib.suppress(FileNotFoundError):  # as above
+        # As above; Windows removes no file that another process reads.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
             os.unlink(path)
         total -= size
