@@ -27,9 +27,11 @@ CASES = [
     (2, 66, 128, (14, 13), (1, 1), (0, 0), (2, 2)),
     (5, 66, 160, (5, 5), (1, 1), (0, 0), (1, 1)),  # all panels packed once for several images
     (3, 330, 128, (7, 7), (1, 1), (0, 0), (1, 1)),
-    (1, 256, 64, (14, 14), (1, 1), (0, 0), (1, 1)),  # collected in two whole blocks of terms; in one and a single term
+    (1, 256, 192, (14, 14), (1, 1), (0, 0), (1, 1)),  # collected in two whole blocks of terms; in one and a single term
     (2, 129, 64, (7, 7), (1, 1), (0, 0), (1, 1)),
     (1, 257, 64, (14, 14), (1, 1), (0, 0), (2, 2)),
+    (1, 257, 96, (14, 13), (1, 1), (0, 0), (1, 1)),  # in place: planes leave the level-1 cache
+    (2, 130, 64, (9, 9), (1, 1), (0, 0), (1, 1)),
     (7, 9, 96, (5, 7), (3, 3), (1, 1), (2, 1)),
     (1, 330, 160, (9, 16), (1, 1), (0, 0), (2, 3)),
     (1, 9, 64, (7, 7), (3, 3), (1, 1), (2, 1)),
@@ -164,7 +166,7 @@ def test_images_of_long_sums_are_computed_one_by_one_where_tiles_fill_them(make_
     )
     geometry = {"base_axis": 1, "pad": (0, 0), "stride": (1, 1), "dilation": (1, 1), "group": 1}
     note = convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
-    assert (note == "direct, few positions, tile by tile") == is_few
+    assert note.startswith("direct, few positions") == is_few
 
 
 @pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere images are multiplied together")
@@ -204,13 +206,15 @@ def test_several_images_read_weights_that_are_kept_or_packed_by_each_run(packs):
 
 
 @pytest.mark.skipif(lanes_of("float32").rows != 6, reason="elsewhere the source is read in place")
-def test_many_maps_have_the_source_collected(make_call):
+@pytest.mark.parametrize(("size", "most_in_place"), [(7, 48), (8, 48), (9, 176), (14, 176)])
+def test_many_maps_have_the_source_collected(make_call, size, most_in_place):
     def note(maps):
-        x, weight, y = np.zeros((1, 64, 7, 7), "f"), np.zeros((maps, 64, 1, 1), "f"), np.zeros((1, maps, 7, 7), "f")
+        shapes = (1, 64, size, size), (maps, 64, 1, 1), (1, maps, size, size)
+        x, weight, y = (np.zeros(shape, "f") for shape in shapes)
         geometry = {"base_axis": 1, "pad": (0, 0), "stride": (1, 1), "dilation": (1, 1), "group": 1}
         return convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
 
-    assert [note(maps) for maps in (48, 64)] == [
+    assert [note(maps) for maps in (most_in_place, most_in_place + 16)] == [
         f"direct, few positions, {way}" for way in ("in place", "tile by tile")
     ]
 

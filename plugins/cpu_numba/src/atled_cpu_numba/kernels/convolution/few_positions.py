@@ -3,8 +3,9 @@
 A register tile is two vectors of maps by ten or twelve positions (five or six under AVX2), of which no vector of
 positions is filled badly: 49 positions are five tiles of ten. Tiles are within rows, where these fill them. Elsewhere
 the columns of the source are unfolded, see `shared.geometry`, so that positions follow one another through every tap;
-a 1 x 1 kernel reads the source in place. Where tiles are low and panels of maps many, it collects it first, tile by
-tile: so a tile reads few lines, longer sums stay in the level-1 cache, and results are transposed eight by eight.
+a 1 x 1 kernel reads the source in place. Where tiles are low and panels of maps many, the more of them the larger the
+planes, it collects it first, tile by tile: so a tile reads few lines, longer sums stay in the level-1 cache, and
+results are transposed eight by eight.
 
 Shares are made of images, groups and panels of maps; each copies or collects the planes of its groups. Of several
 images each packs a panel once, unless it is given the panels.
@@ -72,6 +73,14 @@ _WINDOW_COST = 1.06
 _LEAST_GROUP_TERMS = 144
 _MOST_GROUP_PANELS = 4
 _COLLECTING_PANELS = 4  # of maps; fewer, and collecting takes longer than it saves
+# The same of a source that could be read in place, whose planes, as many as there are terms at a time, leave the
+# level-1 cache: each tile then finds its lines in the one behind it, collected or not. On Zen 3, with 192 channels or
+# more, 14 x 14 positions in place take .87 to .93 of the time with 64 maps, .95 with 96, .93 to .99 with 128 and 160,
+# as long with 192, and 1.02 with 384; 10 x 10 and 12 x 12 .87 to .95, up to 192 maps .98; 9 x 9 and 13 x 13 .93 to
+# 1.01. 8 x 8, which do not leave it, take up to 1.2, 7 x 7 1.05 to 1.12. Of double, 14 x 14 take .81 to .96, 7 x 7 .89
+# to 1.03.
+_FAR_COLLECTING_PANELS = 12
+_NEAR_PLANES_BYTES = 32 << 10
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 
 
@@ -125,11 +134,11 @@ def suits(task: Task) -> bool:
     else:
         are_many = task.channels >= _MANY_TERMS_IN_PLACE or _has_far_weights(task)
         is_filled = _fills_tiles(math.prod(task.result), task.dtype)
-        is_one_by_one = _is_near(task) or (are_many and is_filled and _collects(task))
+        is_one_by_one = _is_near(task) or (are_many and is_filled and _could_collect(task))
     return (
         can(task)
         and (task.groups == 1 or suits_groups(task))
-        and not (is_strided and not _collects(task))
+        and not (is_strided and not _could_collect(task))
         and math.prod(task.result) <= (_MOST_PRODUCT_POSITIONS if are_products else _MOST_POSITIONS)
         and task.channels * math.prod(task.kernel) >= _LEAST_TERMS
         and (task.images <= MOST_IMAGES or is_one_by_one)
@@ -172,11 +181,19 @@ def _in_place(task: Task) -> bool:
     return task.is_pointwise and task.stride == (1, 1)
 
 
+def _could_collect(task: Task) -> bool:
+    """Whether the source of a 1 x 1 kernel has so many panels of maps that collecting it takes less than it saves."""
+    lanes = lanes_of(task.dtype)
+    has_panels = lanes.has_short_tiles and task.maps >= _COLLECTING_PANELS * lanes.columns
+    return task.is_pointwise and has_panels and math.prod(task.result) >= lanes.vector
+
+
 def _collects(task: Task) -> bool:
     """Whether the source is collected tile by tile before it is multiplied."""
-    lanes = lanes_of(task.dtype)
-    is_worth_it = lanes.has_short_tiles and task.maps >= _COLLECTING_PANELS * lanes.columns
-    return task.is_pointwise and is_worth_it and math.prod(task.result) >= lanes.vector
+    step_bytes = SIZES[task.dtype] * _MOST_TERMS * math.prod(task.result)
+    is_near = not _in_place(task) or step_bytes <= _NEAR_PLANES_BYTES
+    least_maps = _FAR_COLLECTING_PANELS * lanes_of(task.dtype).columns
+    return _could_collect(task) and (is_near or task.maps >= least_maps)
 
 
 def _has_whole_rows(task: Task) -> bool:
