@@ -33,7 +33,7 @@ def common_formulas() -> list[Any]:
     store._StoredKernel.address = noted  # type: ignore[method-assign]
     pool.run_program = pool.run_call = lambda *_: 0
     pool.loop_kernel = lambda: (_ANY_ADDRESS, 0)
-    NativeCall.inline_call = None  # type: ignore[assignment,method-assign]
+    NativeCall.inline_launch = lambda _: None  # type: ignore[method-assign]
     for program in _programs():
         program()
     return list(found.values())

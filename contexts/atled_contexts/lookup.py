@@ -46,6 +46,11 @@ def native_executor(backend: str) -> object | None:
     return discovery.registry().native_executor(backend)
 
 
+def native_executors() -> tuple[object, ...]:
+    """What usable plugins brought to run native steps, in the order of their backends' names."""
+    return discovery.registry().native_executors()
+
+
 def backends() -> tuple[str, ...]:
     """Names of the usable backends, sorted."""
     return discovery.registry().backends

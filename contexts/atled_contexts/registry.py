@@ -253,6 +253,10 @@ class Registry:
         self.backend_info(backend)
         return self._executors.get(backend)
 
+    def native_executors(self) -> tuple[object, ...]:
+        """What usable plugins brought to run native steps, in the order of their backends' names."""
+        return tuple(self._executors[backend] for backend in sorted(self._executors))
+
     # Array classes
 
     def array_class(self, name: str) -> object:

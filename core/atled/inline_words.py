@@ -1,4 +1,6 @@
-"""The words of inline caches, from which an executor makes a function's last calls again, all of it natively."""
+"""The words of inline caches, from which an executor makes a function's last calls again, all but a device's launch
+natively.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ class InlineEntryWord(IntEnum):
     OWNER = 0  # the object that keeps all of this alive
     TABLE = 1  # the table of calls that it is from
     SIZE = 2  # elements of the first input
-    FORM = 3  # address of the form (`FormWord`), of a kernel that runs with the interpreter lock held
-    RING = 4  # the list of the spare arrays for the result
-    POSITION = 5  # address of the place in that list where one was last found, int64
-    SHAPE = 6  # of the result
-    CODE = 7  # of the result's cell
-    GIVEN = 8
+    FORM = 3  # address of the form (`FormWord`), of a kernel that runs with the interpreter lock held; 0: there is none
+    RUN = 4  # else this is called: run(*inputs, result, *floats), what the `address` of a storage gives for a shape
+    FAIL = 5  # fail(exception) is called with what came of that, and raises
+    RING = 6  # the list of the spare arrays for the result
+    POSITION = 7  # address of the place in that list where one was last found, int64
+    SHAPE = 8  # of the result
+    CODE = 9  # of the result's cell
+    ADDRESS = 10  # where the slot `address` of the storages is, in bytes
+    EXPORTED = 11  # the same of their slot `exported`
+    GIVEN = 12
 
 
 class InlineObjectWord(IntEnum):
@@ -38,7 +44,7 @@ class InlineObjectWord(IntEnum):
 
     An array is `free` for a result if nothing but its ring refers to it, nothing but the array to its cell, and nothing
     but the cell to its storage; if the cell has the result's code and these slots hold what they do in a new array:
-    PENDING and COPIES None, ZEROED, IS_DATA and EXPORTED False, USE the object UNUSED.
+    PENDING and COPIES None, ZEROED, IS_DATA and that of the storage False, USE the object UNUSED.
     """
 
     ARRAY_CELL = 0
@@ -51,10 +57,8 @@ class InlineObjectWord(IntEnum):
     CELL_ZEROED = 7
     CELL_IS_DATA = 8
     CELL_USE = 9
-    STORAGE_ADDRESS = 10
-    STORAGE_EXPORTED = 11
-    NONE = 12
-    FALSE = 13
-    UNUSED = 14
-    NOBODYS = 15  # stands in a ring for an array, and is none
-    FLOAT = 16  # the type
+    NONE = 10
+    FALSE = 11
+    UNUSED = 12
+    NOBODYS = 13  # stands in a ring for an array, and is none
+    FLOAT = 14  # the type

@@ -17,6 +17,7 @@ from atled.arrays.together import written_together
 from atled.calling.call_tables import is_found, keep
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
+from atled.graph.run.inline_launch import InlineLaunch
 from atled.graph.run.one_call import CastCall, DeviceCall, NativeCall, OneCall, ShortCall, random_state_by_shape
 from atled.random import random_key
 from atled.variable import Variable
@@ -37,7 +38,7 @@ class CachedCall:
     shape: of the first output.  pattern: what such a call is recorded from.  floats: its float attributes, which are
         those of every call if the key has them (`has_fixed_floats`).
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
-    notes_left: how often it may still be entered into an inline cache, which it must be fit for.
+    notes_left: how often it may still be entered into an inline cache.
     """
 
     __slots__ = (
@@ -97,15 +98,18 @@ class CachedCall:
             ((dtype, size),) = outputs
             arrays, (cells,) = spares_of(NdArray, size, dtype, call.place), self._spares
             self.arrays, self.new_array = arrays.ring, arrays.new
-            if isinstance(call, NativeCall) and call.is_brief and call.inline_call is not None and arrays.is_kept:
-                self.notes_left = _NOTES
+            self.notes_left = _NOTES if arrays.is_kept else 0
             self.cells, self.new_cell = cells.ring, cells.new
 
     @property
-    def native(self) -> NativeCall:
-        """Of a plain call in host memory, how it is launched."""
-        assert isinstance(self._call, NativeCall)
-        return self._call
+    def is_on_device(self) -> bool:
+        """Whether it is launched on a device."""
+        return isinstance(self._call, DeviceCall)
+
+    def inline_launch(self) -> InlineLaunch | None:
+        """How an inline cache launches a plain call; None where none can."""
+        assert isinstance(self._call, NativeCall | DeviceCall)
+        return self._call.inline_launch()
 
     @property
     def spare_arrays(self) -> Spares[NdArray]:

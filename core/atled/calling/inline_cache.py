@@ -4,27 +4,38 @@ What the text of a function does with a cached call of a small kernel takes seve
 executor may have `inline_call(address of a cache)`. It gives a function, which refers to that very int, and which is
 called with the table of cached calls, the inputs, the attributes of the key and the floats. That compares them with the
 entries of the cache, takes a spare, runs the kernel and gives the array; or it gives None, and the text makes the call.
+Calls on devices profit from whichever executor has it: of them all is native but the function that launches.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Use, code_of
+from atled.arrays.place import HOST, ArrayClass, DeviceStorage, Place
 from atled.arrays.spares import NEVER, NOBODYS, Counts, Spares, proven, reuses
 from atled.arrays.storage import HostStorage
 from atled.calling.call_tables import INLINE_CACHES
+from atled.graph.run.inline_launch import InlineLaunch, Make
 from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineWord
 from atled_contexts import lock_across_forks
 
 _LIMIT = 16  # entries of a cache; each is looked at with one comparison of numbers, those of one size with some more
+
+# Calls on devices that are found before one is entered. An executor that nothing else uses takes 10 to 50 ms to load,
+# which is as much as some ten thousand calls save.
+_PATIENCE = 5000
+_DEVICE_CALLS = itertools.count(1)
 
 _CHANGING = lock_across_forks()
 
@@ -52,12 +63,15 @@ class InlineCache:
         self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]
     ) -> None:
         """Have the next call like one that was just found in a table made natively; call: a `CachedCall`."""
+        if call.is_on_device and next(_DEVICE_CALLS) < _PATIENCE:
+            return
         call.notes_left -= 1
+        launch: InlineLaunch | None = call.inline_launch()
         with _CHANGING:
-            if not _is_trusted(call, inputs, attributes):
+            if launch is None or not _is_trusted(call, launch, inputs, attributes):
                 call.notes_left = 0
                 return
-            self.enter(_Entry(table, call, call.spare_arrays, inputs, attributes), call.native.inline_call)
+            self.enter(_Entry(table, call.shape, launch, call.spare_arrays, inputs, attributes), launch.make)
 
     def enter(self, entry: _Entry, make: Callable[[int], Callable[..., Any]]) -> None:
         """Have an entry, in the place of the oldest if there is no room; all of one executor, which makes the function.
@@ -105,7 +119,8 @@ class _Entry:
     def __init__(
         self,
         table: dict[Any, Any],
-        call: Any,
+        shape: tuple[int, ...],
+        launch: InlineLaunch,
         spares: Spares[NdArray],
         inputs: Sequence[NdArray | None],
         attributes: Sequence[object],
@@ -115,20 +130,25 @@ class _Entry:
             given += [None, None] if array is None else [array.shape, array.cell.code]
         code = code_of(spares.place, spares.dtype)
         ring, position = spares.by_number()
+        offsets = _storage_offsets(HostStorage if spares.place is HOST else DeviceStorage)
         head: dict[InlineEntryWord, int] = {
             InlineEntryWord.OWNER: id(self),
             InlineEntryWord.TABLE: id(table),
             InlineEntryWord.SIZE: 0 if inputs[0] is None else inputs[0].size,
-            InlineEntryWord.FORM: call.form,
+            InlineEntryWord.FORM: launch.form,
+            InlineEntryWord.RUN: id(launch.run),
+            InlineEntryWord.FAIL: id(launch.fail),
             InlineEntryWord.RING: id(ring),
             InlineEntryWord.POSITION: position,
-            InlineEntryWord.SHAPE: id(call.shape),
+            InlineEntryWord.SHAPE: id(shape),
             InlineEntryWord.CODE: id(code),
+            InlineEntryWord.ADDRESS: offsets[0],
+            InlineEntryWord.EXPORTED: offsets[1],
         }
         words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
         words += [0 if each is None else id(each) for each in given] + [id(each) for each in attributes]
         self._words = np.array(words, np.int64)
-        self._held = (table, call, spares, given, code, tuple(attributes))
+        self._held = (table, shape, launch, spares, given, code, tuple(attributes))
 
     @property
     def address(self) -> int:
@@ -136,38 +156,69 @@ class _Entry:
         return self._words.ctypes.data
 
 
-def _is_trusted(call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]) -> bool:
-    """Whether the function of the call's executor was found to use what is free, and nothing else."""
-    make = call.native.inline_call
-    found = _trusted.get(make)
+def _is_trusted(
+    call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]
+) -> bool:
+    """Whether the function of an executor was found to use what is free, and nothing else; and fits the call."""
+    if not launch.form and launch.keys != (*(None if x is None else x.shape for x in inputs), call.shape):
+        return False  # entries have the shapes alone
+    of_kind = launch.make, bool(launch.form)
+    found = _trusted.get(of_kind)
     if found is None:
-        found = _trusted[make] = _is_layout_known() and _is_proven(make, call, inputs, attributes)
+        found = _trusted[of_kind] = _is_layout_known() and _is_proven(call, launch, inputs, attributes)
     return found
 
 
-_trusted: dict[Callable[..., Any], bool] = {}
+_trusted: dict[tuple[Make, bool], bool] = {}
 
 
-def _is_proven(
-    make: Callable[[int], Callable[..., Any]],
-    call: Any,
-    inputs: Sequence[NdArray | None],
-    attributes: Sequence[object],
-) -> bool:
-    """Try the function on a call, with a ring of its own."""
+class _NoDevice(ArrayClass):
+    """Arrays in the place of those of a device."""
+
+    name = "arrays to try inline caches with"
+
+    def allocate(self, desc: ArrayDesc, device_id: str) -> np.ndarray:
+        return np.empty(desc.shape, desc.dtype)
+
+    def view(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        return array.reshape(shape)
+
+
+@functools.cache
+def _nowhere() -> Place:
+    return Place(_NoDevice(), "")
+
+
+def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]) -> bool:
+    """Try the function of an executor on a call, with a ring of its own; no device has anything to do for that."""
     made: list[Callable[..., Any]] = []
     floats = [1.0] * len(call.floats)
     cache = InlineCache(made.append, len(inputs), len(attributes), len(floats))
     table: dict[Any, Any] = {}
     alike = call.spare_arrays
-    spares = Spares(NdArray, alike.size, alike.dtype, NEVER)
-    cache.enter(_Entry(table, call, spares, inputs, attributes), make)
+    place = HOST
+    if not launch.form:
+        place, launch = _nowhere(), InlineLaunch(launch.make, run=_do_nothing)
+        inputs = [None if x is None else _array_at(place, x.shape) for x in inputs]
+    spares = Spares(NdArray, alike.size, alike.dtype, NEVER, place)
+    cache.enter(_Entry(table, call.shape, launch, spares, inputs, attributes), launch.make)
     (function,) = made
 
     def is_reused(_: Counts, hold: Callable[[Any], object] | None) -> bool:
         return reuses(spares, hold, functools.partial(function, table, *inputs, *attributes, *floats))
 
     return proven("inline caches", is_reused) is not NEVER
+
+
+def _do_nothing(*arguments: object) -> None:
+    """What launches nothing."""
+
+
+def _array_at(place: Place, shape: tuple[int, ...]) -> NdArray:
+    """A new array there."""
+    cell = ArrayCell(math.prod(shape))
+    cell.output(place, np.dtype(np.float32))
+    return NdArray.over(cell, shape)
 
 
 _SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
@@ -181,8 +232,6 @@ _SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
     InlineObjectWord.CELL_ZEROED: (ArrayCell, "zeroed"),
     InlineObjectWord.CELL_IS_DATA: (ArrayCell, "is_data"),
     InlineObjectWord.CELL_USE: (ArrayCell, "use"),
-    InlineObjectWord.STORAGE_ADDRESS: (HostStorage, "address"),
-    InlineObjectWord.STORAGE_EXPORTED: (HostStorage, "exported"),
 }
 
 _OBJECTS: dict[InlineObjectWord, object] = {
@@ -192,6 +241,12 @@ _OBJECTS: dict[InlineObjectWord, object] = {
     InlineObjectWord.NOBODYS: NOBODYS,
     InlineObjectWord.FLOAT: float,
 }
+
+
+@functools.cache
+def _storage_offsets(kind: type) -> tuple[int, int]:
+    """Where a kind of storages has what words of an entry say."""
+    return slot_offset(kind, "address"), slot_offset(kind, "exported")
 
 
 @functools.cache
@@ -206,7 +261,8 @@ def _is_layout_known() -> bool:
     """Whether this is CPython with words of 64 bits, where `id` is an address and the type is the second word."""
     if sys.implementation.name != "cpython" or sys.maxsize >> 32 == 0:
         return False
-    return ctypes.c_void_p.from_address(id(NOBODYS) + 8).value == id(type(NOBODYS)) and all(_objects() >= 0)
+    offsets = [*_objects(), *_storage_offsets(HostStorage), *_storage_offsets(DeviceStorage)]
+    return ctypes.c_void_p.from_address(id(NOBODYS) + 8).value == id(type(NOBODYS)) and min(offsets) >= 0
 
 
 def slot_offset(kind: type, name: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +16,7 @@ import atled.functions as F
 from atled.arrays import spares
 from atled.calling import inline_cache
 from atled.calling.call_tables import forget_calls
+from atled.graph.run import inline_launch
 from atled_contexts.surroundings import here
 
 pytest.importorskip("atled_cpu_numba")
@@ -185,7 +188,7 @@ def test_a_function_that_uses_what_is_held_is_not_trusted(monkeypatch: pytest.Mo
 
     def reckless(address: int) -> Callable[..., Any]:
         def function(table: Any, *given: Any) -> Any:
-            return made[-1]._held[2]._kept[0]
+            return made[-1]._held[3]._kept[0]
 
         return function
 
@@ -197,11 +200,12 @@ def test_a_function_that_uses_what_is_held_is_not_trusted(monkeypatch: pytest.Mo
     a = array(1, 2)
     F.add2(a, a)
     call = here().arrays["Add2", (2,), (2,), a.cell.code, a.cell.code, False]  # type: ignore[index]  # there is one now
+    launch = call.inline_launch()
     monkeypatch.setattr(inline_cache, "_Entry", Entry)
     monkeypatch.setattr(spares, "_refused", [])
-    assert inline_cache._is_proven(call.native.inline_call, call, (a, a), (False,))
+    assert inline_cache._is_proven(call, launch, (a, a), (False,))
     assert spares.places_without_spares() == ()
-    assert not inline_cache._is_proven(reckless, call, (a, a), (False,))
+    assert not inline_cache._is_proven(call, launch._replace(make=reckless), (a, a), (False,))
     assert spares.places_without_spares() == ("inline caches",)
 
 
@@ -215,3 +219,155 @@ def test_a_slot_is_found_where_it_is():
     offsets = [inline_cache.slot_offset(Derived, name) for name in ("first", "second", "third")]
     assert sorted(offsets)[0] >= 16 and len(set(offsets)) == 3
     assert inline_cache.slot_offset(Slotted, "first") == offsets[0]
+
+
+@pytest.fixture
+def sim(on_cpu: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The simulated device, on which calls are made then."""
+    atled_sim = pytest.importorskip("atled_sim")
+    monkeypatch.setattr(inline_cache, "_PATIENCE", 0)
+    with nn.context_scope(nn.get_extension_context("sim", fallback="raise")):
+        yield atled_sim
+
+
+def found(function: Callable[..., Any], *given: Any) -> None:
+    """Have a function make a call until its inline cache has it: the first calls move the inputs to the device."""
+    made = [function(*given) for _ in range(5)]
+    del made  # spares for all that are shown
+
+
+def words_of(error: BaseException) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def test_a_device_is_launched_out_of_the_cache(sim: Any):
+    a, b = array(1, 2, np.nan), array(3, np.inf, 1)
+    found(F.add2, a, b)
+    result = inlined(F.add2, a, b, False)
+    assert "SimArray" in repr(result.cell.place) and result.shape == (3,)
+    np.testing.assert_array_equal(result.data, [4, np.inf, np.nan])
+
+
+def test_a_device_launches_what_is_called_and_nothing_else(sim: Any):
+    a, b = array(1, 2), array(3, 4)
+    F.add2(a, b)
+    sim.device("0").reset_counts()
+    for _ in range(20):
+        F.add2(a, b)
+    assert sim.device("0").counts.launches == 20
+
+
+def test_shapes_of_one_size_on_a_device_are_views(sim: Any):
+    a = nn.NdArray.from_numpy_array(np.ones((2, 3), np.float32))
+    b = nn.NdArray.from_numpy_array(np.arange(3, dtype=np.float32)[None])
+    c = nn.NdArray.from_numpy_array(np.ones((3, 2), np.float32))
+    for _ in range(2):
+        found(F.add2, a, b)
+        found(F.add2, c, c)
+    np.testing.assert_array_equal(inlined(F.add2, a, b, False).data, [[1, 2, 3]] * 2)
+    np.testing.assert_array_equal(inlined(F.add2, c, c, False).data, np.full((3, 2), 2))
+    assert inlined(F.add2, c, b, False) is None
+
+
+def test_floats_on_a_device_are_those_of_each_call(sim: Any):
+    x = array(1, 2)
+    found(F.mul_scalar, x, 3.0)
+    attributes = [False] * (F.mul_scalar.__globals__["_cache"]._words[2])
+    np.testing.assert_array_equal(inlined(F.mul_scalar, x, *attributes, 5.0).data, [5, 10])
+    assert inlined(F.mul_scalar, x, *attributes, 5) is None  # the text makes it
+    np.testing.assert_array_equal(F.mul_scalar(x, 5).data, [5, 10])
+
+
+def test_a_result_on_a_device_that_is_held_is_not_used_again(sim: Any):
+    a, b = array(1, 2), array(3, 4)
+    held = [F.add2(a, b) for _ in range(40)]
+    cells = [F.add2(a, b).cell for _ in range(40)]
+    for _ in range(200):
+        F.add2(b, b)
+    assert all((result.data == [4, 6]).all() for result in held)
+    assert all((nn.NdArray.over(cell, (2,)).data == [4, 6]).all() for cell in cells)
+
+
+def test_a_launch_that_fails_says_so_once_and_keeps_nothing(sim: Any):
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    views = [each.cell.storage.address[2,] for each in (a, b)]
+    counts = [sys.getrefcount(each) for each in (a, b, *views)]
+    with sim.faults.fail("launch") as fault, pytest.raises(sim.SimFault) as caught:
+        inlined(F.add2, a, b, False)
+    assert fault.seen == 1
+    assert words_of(caught.value).count("while sim ran Add2(float32[2], float32[2]") == 1
+    assert caught.value.__context__ is None and "start_launch" in [each.name for each in caught.traceback]
+    del caught
+    gc.collect()  # frames of the error
+    assert [sys.getrefcount(each) for each in (a, b, *views)] == counts
+    np.testing.assert_array_equal(F.add2(a, b).data, [4, 6])
+
+
+def test_a_view_that_fails_is_an_error_of_the_launch(sim: Any, monkeypatch: pytest.MonkeyPatch):
+    def no_view(*_: object) -> None:
+        raise MemoryError("the device has no handles left")
+
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    b.cell.storage.address.clear()
+    monkeypatch.setattr(type(b.cell.place.array_class), "view", no_view)
+    with pytest.raises(nn.errors.OutOfMemoryError, match="no handles left"):
+        inlined(F.add2, a, b, False)
+
+
+def test_a_device_that_is_lost_is_told(sim: Any):
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    with sim.faults.lose("0"), pytest.raises(nn.errors.DeviceLostError, match="SimArray:0"):
+        inlined(F.add2, a, b, False)
+
+
+def test_a_launch_may_forget_all_calls(sim: Any, monkeypatch: pytest.MonkeyPatch):
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    monkeypatch.setattr(type(sim.device("0")), "start_launch", lambda *_: forget_calls())
+    np.testing.assert_array_equal(inlined(F.add2, a, b, False).data, [4, 6])
+
+
+def test_calls_on_a_device_that_are_observed_are_told(sim: Any):
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    with nn.trace() as trace:
+        F.add2(a, b)
+    assert [row.op for row in trace.rows()] == ["Add2"]
+
+
+def test_no_reference_to_arrays_of_a_device_is_lost_or_kept(sim: Any):
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    (entry, *_) = F.add2.__globals__["_cache"]._entries
+    views = [each.cell.storage.address[2,] for each in (a, b)]
+    watched = [entry, a, b, a.cell, b.cell, a.cell.storage, *views, a.shape, here().arrays]
+    counts, of_none = [sys.getrefcount(each) for each in watched], sys.getrefcount(None)
+    for _ in range(1000):
+        F.add2(a, b)
+    assert [sys.getrefcount(each) for each in watched] == counts
+    assert abs(sys.getrefcount(None) - of_none) < 100
+
+
+def test_a_few_calls_on_a_device_load_no_executor(sim: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(inline_cache, "_PATIENCE", 20)
+    monkeypatch.setattr(inline_cache, "_DEVICE_CALLS", itertools.count(1))
+    asked: list[bool] = []
+    monkeypatch.setattr(inline_launch, "native_executors", lambda: asked.append(True) or ())
+    a = array(1, 2)
+    for _ in range(20):
+        F.add2(a, a)
+    assert not asked
+    for _ in range(20):
+        F.add2(a, a)
+    assert asked == [True]
+
+
+def test_without_an_executor_that_has_inline_caches_the_text_launches(sim: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(inline_launch, "native_executors", lambda: (object(),))
+    a, b = array(1, 2), array(3, 4)
+    found(F.add2, a, b)
+    np.testing.assert_array_equal(F.add2(a, b).data, [4, 6])
+    assert inlined(F.add2, a, b, False) is None

@@ -45,8 +45,13 @@ def launch_by_shape(plan: Plan, step: Step) -> Callable[..., int]:
     assert step.prepared is not None
     shapes = shapes_of(plan, step)
     make = _maker(tuple(shape is not None for shape in shapes), len(step.floats))
-    launch: Callable[..., int] = make(_run_of(plan, step, len(shapes)), fail, running(step), *shapes)
+    launch: Callable[..., int] = make(run_by_shape(plan, step), fail, running(step), *shapes)
     return launch
+
+
+def run_by_shape(plan: Plan, step: Step) -> Callable[..., None]:
+    """The function of a step, `run(*arrays, *floats)`, with memory for the time of the run behind the arrays if any."""
+    return _run_of(plan, step, len(shapes_of(plan, step)))
 
 
 def _run_of(plan: Plan, step: Step, array_count: int) -> Callable[..., None]:

@@ -28,6 +28,7 @@ from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding, go_back
 from atled.graph.run.by_address import ByAddress, by_address, form_of, has_form
+from atled.graph.run.inline_launch import InlineLaunch, inline_maker, on_device
 from atled.graph.run.kept_casts import kept_cast
 from atled.graph.run.launching import guarded
 from atled.graph.run.on_device import PlanOnDevice, launch_all, launch_by_shape
@@ -226,16 +227,11 @@ class NativeCall(ShortCall):
         run_call: Callable[..., int] = self._executor.run_call
         return run_call
 
-    @property
-    def is_brief(self) -> bool:
-        """Whether it is a kernel and nothing else, which keeps the interpreter lock."""
-        return self.workspaces is None and int(self._form[FormWord.PARTS]) == 0
-
-    @property
-    def inline_call(self) -> Callable[[int], Callable[..., Any]] | None:
-        """What makes a function of an inline cache, where the executor has that."""
-        made: Callable[[int], Callable[..., Any]] | None = getattr(self._executor, "inline_call", None)
-        return made
+    def inline_launch(self) -> InlineLaunch | None:
+        """How an inline cache launches it: where it is a kernel and nothing else, which keeps the interpreter lock."""
+        is_brief = self.workspaces is None and int(self._form[FormWord.PARTS]) == 0
+        make = inline_maker([self._executor]) if is_brief else None
+        return None if make is None else InlineLaunch(make, form=self.form)
 
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
         return self.run_on([0 if storage is None else storage.address for storage in storages], floats)
@@ -462,6 +458,11 @@ class DeviceCall(OneCall):
         finally:
             for cell, *_ in written:
                 cell.writer = 0
+
+    def inline_launch(self) -> InlineLaunch | None:
+        """How an inline cache launches it: where it is one step."""
+        is_alone = len(self.plan.steps) == 1 and self.workspaces is None
+        return on_device(self.plan, self.plan.steps[0]) if is_alone else None
 
     def fetch(self, inputs: Sequence[ArrayCell | None]) -> list[Any]:
         """The present values of settled inputs on the device, each by shape (`DeviceStorage.address`).

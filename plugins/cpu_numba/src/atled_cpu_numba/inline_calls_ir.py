@@ -2,7 +2,8 @@
 
 It calls nothing of CPython but functions of the stable ABI, and reads the head of an object as that has it: the count
 of references, then the type. Where the slots are it is told. The interpreter lock is held all along, so nothing changes
-under its eyes, but for what a comparison of shapes may run: a reference of its own keeps the entry alive meanwhile.
+under its eyes, but for what a comparison of shapes may run, and a device's launch: references of its own keep the entry
+and what is launched on alive meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyErr_BadArgument()
 declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
+declare ptr @PyObject_GetItem(ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare i32 @PyException_SetTraceback(ptr, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -38,9 +44,9 @@ define internal ptr @object(ptr %words, i64 %number) alwaysinline {
   ret ptr %value
 }
 
-; What a slot of an object refers to; `slot`: the word that has its offset.
-define internal ptr @slot(ptr %object, ptr %objects, i64 %slot) alwaysinline {
-  %offset = call i64 @word(ptr %objects, i64 %slot)
+; What a slot of an object refers to; `slot`: which of some words has its offset.
+define internal ptr @slot(ptr %object, ptr %words, i64 %slot) alwaysinline {
+  %offset = call i64 @word(ptr %words, i64 %slot)
   %at = getelementptr i8, ptr %object, i64 %offset
   %value = load ptr, ptr %at
   ret ptr %value
@@ -60,9 +66,10 @@ define internal i1 @is_referred_once(ptr %object) alwaysinline {
   ret i1 %once
 }
 
-; Whether an array of a ring is free for a result of that code.
-define internal i1 @is_free(ptr %array, ptr %objects, ptr %code) {
-entry:
+; Whether an array of a ring is free for the result of an entry.
+define internal i1 @is_free(ptr %array, ptr %objects, ptr %entry) {
+start:
+  %code = call ptr @object(ptr %entry, i64 {ENTRY_CODE})
   %nobodys = call ptr @object(ptr %objects, i64 {OBJECT_NOBODYS})
   %is.none = icmp eq ptr %array, %nobodys
   br i1 %is.none, label %no, label %is.array
@@ -81,7 +88,9 @@ has.cell:
 has.storage:                           ; one with a code has some
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %storage.once = call i1 @is_referred_once(ptr %storage)
-  %hidden = call i1 @slot_is(ptr %storage, ptr %objects, i64 {OBJECT_STORAGE_EXPORTED}, i64 {OBJECT_FALSE})
+  %exported = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_EXPORTED})
+  %false = call ptr @object(ptr %objects, i64 {OBJECT_FALSE})
+  %hidden = icmp eq ptr %exported, %false
   %pending = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_PENDING}, i64 {OBJECT_NONE})
   %zeroed = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_ZEROED}, i64 {OBJECT_FALSE})
   %is.data = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_IS_DATA}, i64 {OBJECT_FALSE})
@@ -101,7 +110,6 @@ define internal ptr @spare(ptr %entry, ptr %objects) {
 start:
   %ring = call ptr @object(ptr %entry, i64 {ENTRY_RING})
   %position.at = call ptr @object(ptr %entry, i64 {ENTRY_POSITION})
-  %code = call ptr @object(ptr %entry, i64 {ENTRY_CODE})
   %count = call i64 @PyList_Size(ptr %ring)
   %last = load i64, ptr %position.at
   br label %try
@@ -112,7 +120,7 @@ try:
   %within = icmp slt i64 %beyond, %count  ; the list may have become shorter
   %here = select i1 %within, i64 %beyond, i64 0
   %array = call ptr @PyList_GetItem(ptr %ring, i64 %here)
-  %free = call i1 @is_free(ptr %array, ptr %objects, ptr %code)
+  %free = call i1 @is_free(ptr %array, ptr %objects, ptr %entry)
   br i1 %free, label %found, label %used
 used:
   %next.number = add i64 %number, 1
@@ -197,11 +205,148 @@ no:
   ret i32 0
 }
 
-; Run the kernel of a form on the inputs and a result; what it returned, or -1 if a float is none.
-define internal i64 @run(ptr %form, ptr %cache, ptr %objects, ptr %arguments, ptr %result) {
+; Whether all floats of a call are of that very type.
+define internal i1 @are_floats(ptr %cache, ptr %objects, ptr %arguments) {
+start:
+  %float = call ptr @object(ptr %objects, i64 {OBJECT_FLOAT})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
+  %some = add i64 %inputs, %attributes
+  %first = add i64 %some, 1  ; the table is before them
+  %end = add i64 %first, %floats
+  br label %check
+check:
+  %i = phi i64 [ %first, %start ], [ %next, %look ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %look, label %yes
+look:
+  %next = add i64 %i, 1
+  %value = call ptr @object(ptr %arguments, i64 %i)
+  %type.at = getelementptr i8, ptr %value, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %is.float = icmp eq ptr %type, %float
+  br i1 %is.float, label %check, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Call the function of an entry on the inputs, a result and floats; 0, or -1 with an exception set.
+define internal i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
-  %float = call ptr @object(ptr %objects, i64 {OBJECT_FLOAT})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
+  %addresses = add i64 %inputs, 1
+  %values = add i64 %addresses, %floats
+  %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
+  %result.shape.at = getelementptr i64, ptr %entry, i64 {ENTRY_SHAPE}
+  %passed = alloca ptr, i64 %values
+  br label %each
+each:
+  %i = phi i64 [ 0, %start ], [ %next, %kept ]
+  %next = add i64 %i, 1
+  %is.result = icmp eq i64 %i, %inputs
+  %is.float = icmp sgt i64 %i, %inputs
+  br i1 %is.float, label %number, label %whole
+whole:
+  %argument.at = select i1 %is.result, i64 0, i64 %next  ; the result is none of the arguments
+  %argument = call ptr @object(ptr %arguments, i64 %argument.at)
+  %array = select i1 %is.result, ptr %result, ptr %argument
+  %is.absent = icmp eq ptr %array, %none
+  br i1 %is.absent, label %borrowed, label %present
+present:
+  %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
+  %address = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ADDRESS})
+  %shape.number = shl i64 %i, 1
+  %input.shape.at = getelementptr ptr, ptr %given, i64 %shape.number
+  %shape.at = select i1 %is.result, ptr %result.shape.at, ptr %input.shape.at
+  %shape = load ptr, ptr %shape.at
+  call void @Py_IncRef(ptr %address)  ; what makes a view may run anything
+  %view = call ptr @PyObject_GetItem(ptr %address, ptr %shape)
+  call void @Py_DecRef(ptr %address)
+  %no.view = icmp eq ptr %view, null
+  br i1 %no.view, label %failed, label %kept
+number:
+  %argument.number = add i64 %i, %attributes  ; the table is one, the result is none
+  %real = call ptr @object(ptr %arguments, i64 %argument.number)
+  br label %borrowed
+borrowed:
+  %other = phi ptr [ %none, %whole ], [ %real, %number ]
+  call void @Py_IncRef(ptr %other)
+  br label %kept
+kept:
+  %value = phi ptr [ %view, %present ], [ %other, %borrowed ]
+  %value.at = getelementptr ptr, ptr %passed, i64 %i
+  store ptr %value, ptr %value.at
+  %more = icmp slt i64 %next, %values
+  br i1 %more, label %each, label %begin
+begin:
+  %run = call ptr @object(ptr %entry, i64 {ENTRY_RUN})
+  %returned = call ptr @PyObject_Vectorcall(ptr %run, ptr %passed, i64 %values, ptr null)
+  %raised = icmp eq ptr %returned, null
+  br i1 %raised, label %failed, label %done
+done:
+  call void @Py_DecRef(ptr %returned)
+  call void @drop(ptr %passed, i64 %values)
+  ret i64 0
+failed:
+  %count = phi i64 [ %i, %present ], [ %values, %begin ]
+  call void @tell(ptr %entry)
+  call void @drop(ptr %passed, i64 %count)
+  ret i64 -1
+}
+
+define internal void @drop(ptr %references, i64 %count) {
+start:
+  br label %check
+check:
+  %i = phi i64 [ 0, %start ], [ %next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %done
+one:
+  %next = add i64 %i, 1
+  %object = call ptr @object(ptr %references, i64 %i)
+  call void @Py_DecRef(ptr %object)
+  br label %check
+done:
+  ret void
+}
+
+; Have the entry raise the exception that is set in its words.
+define internal void @tell(ptr %entry) {
+start:
+  %type.at = alloca ptr
+  %error.at = alloca ptr
+  %traceback.at = alloca ptr
+  call void @PyErr_Fetch(ptr %type.at, ptr %error.at, ptr %traceback.at)
+  call void @PyErr_NormalizeException(ptr %type.at, ptr %error.at, ptr %traceback.at)
+  %type = load ptr, ptr %type.at
+  %error = load ptr, ptr %error.at
+  %traceback = load ptr, ptr %traceback.at
+  call void @Py_DecRef(ptr %type)
+  %untraced = icmp eq ptr %traceback, null
+  br i1 %untraced, label %told, label %traced
+traced:
+  %ignored = call i32 @PyException_SetTraceback(ptr %error, ptr %traceback)
+  call void @Py_DecRef(ptr %traceback)
+  br label %told
+told:
+  %fail = call ptr @object(ptr %entry, i64 {ENTRY_FAIL})
+  %returned = call ptr @PyObject_Vectorcall(ptr %fail, ptr %error.at, i64 1, ptr null)  ; null: it raises
+  call void @Py_DecRef(ptr %error)
+  ret void
+}
+
+; Run the kernel of a form on the inputs and a result; what it returned.
+define internal i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result) {
+start:
+  %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
   %kernel.address = call i64 @word(ptr %form, i64 {FORM_KERNEL})
   %size = call i64 @word(ptr %form, i64 {FORM_BLOCK_WORDS})
   %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
@@ -230,24 +375,17 @@ whole:
 array.address:
   %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
-  %address.object = call ptr @slot(ptr %storage, ptr %objects, i64 {OBJECT_STORAGE_ADDRESS})
+  %address.object = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ADDRESS})
   %address = call i64 @PyLong_AsLongLong(ptr %address.object)
   br label %put
 number:
   %argument.number = add i64 %i, %attributes  ; the table is one, the result is none
   %real = call ptr @object(ptr %arguments, i64 %argument.number)
-  %type.at = getelementptr i8, ptr %real, i64 {TYPE}
-  %type = load ptr, ptr %type.at
-  %is.real = icmp eq ptr %type, %float
-  br i1 %is.real, label %number.bits, label %refused
-refused:
-  ret i64 -1
-number.bits:
   %double = call double @PyFloat_AsDouble(ptr %real)
   %bits = bitcast double %double to i64
   br label %put
 put:
-  %value = phi i64 [ 0, %whole ], [ %address, %array.address ], [ %bits, %number.bits ]
+  %value = phi i64 [ 0, %whole ], [ %address, %array.address ], [ %bits, %number ]
   %word = call i64 @word(ptr %words, i64 %i)
   %wanted = icmp sge i64 %word, 0
   br i1 %wanted, label %store, label %stored
@@ -266,7 +404,8 @@ begin:
 }
 
 ; PyCFunctionFast: the table of calls, the inputs, the attributes and the floats of a call; `self` is the address of the
-; cache. An array, or None if the call is to be made another way, to which a kernel that failed belongs.
+; cache. An array, or None if the call is to be made another way, to which a kernel that failed belongs; what a
+; function in Python raises is an exception of this one.
 define internal ptr @python_inline_call(ptr %self, ptr %arguments, i64 %count) {
 start:
   %address = call i64 @PyLong_AsLongLong(ptr %self)
@@ -326,13 +465,27 @@ mismatch:
 error:
   ret ptr null
 make:
+  %real = call i1 @are_floats(ptr %cache, ptr %objects, ptr %arguments)
+  br i1 %real, label %take, label %dropped
+take:
   %result = call ptr @spare(ptr %entry, ptr %objects)
   %no.spare = icmp eq ptr %result, null
   br i1 %no.spare, label %dropped, label %compute
 compute:
   call void @Py_IncRef(ptr %result)
   %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
-  %code = call i64 @run(ptr %form, ptr %cache, ptr %objects, ptr %arguments, ptr %result)
+  %in.python = icmp eq ptr %form, null
+  br i1 %in.python, label %call, label %launch
+call:
+  %status = call i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result)
+  %called = icmp eq i64 %status, 0
+  br i1 %called, label %shaped, label %raised
+raised:
+  call void @Py_DecRef(ptr %result)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr null
+launch:
+  %code = call i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result)
   %good = icmp eq i64 %code, 0
   br i1 %good, label %shaped, label %undone
 undone:
