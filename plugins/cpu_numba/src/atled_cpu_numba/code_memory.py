@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import platform
 import struct
 import sys
 
 from atled_cpu_numba.elf_image import Image
+from atled_cpu_numba.machine_kind import machine_kind
 
-IS_KNOWN = sys.platform == "linux" and platform.machine() == "x86_64" and struct.calcsize("P") == 8
+IS_KNOWN = sys.platform == "linux" and machine_kind() == "x86_64" and struct.calcsize("P") == 8
 """Whether this is a machine that code is placed on; elsewhere nothing below may be called."""
 
 _READ, _WRITE, _EXECUTE = 1, 2, 4  # PROT_, as Linux has them on all processors

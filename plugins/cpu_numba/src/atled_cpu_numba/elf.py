@@ -6,14 +6,14 @@ on Linux and the BSDs.
 
 from __future__ import annotations
 
-import platform
 import struct
 from collections.abc import Sequence
 
 from atled.plugin import NamedTuple
+from atled_cpu_numba.machine_kind import machine_kind
 
 X86_64 = 62  # e_machine
-_EXECUTABLE_KINDS = {"x86_64": X86_64, "AMD64": X86_64, "amd64": X86_64, "aarch64": 183, "arm64": 183}
+_EXECUTABLE_KINDS = {"x86_64": X86_64, "aarch64": 183}
 
 # Relocations that LLVM's loader knows, of those that code for one function needs; at another type it ends the process.
 _RELOCATIONS = {
@@ -129,7 +129,7 @@ def check_for_llvm(found: Object) -> None:
 
     Which are another kind of machine, and relocations that it does not know or that lie outside of what they change.
     """
-    require(found.machine == _EXECUTABLE_KINDS.get(platform.machine(), found.machine), f"machine {found.machine}")
+    require(found.machine == _EXECUTABLE_KINDS.get(machine_kind(), found.machine), f"machine {found.machine}")
     known = _RELOCATIONS.get(found.machine)
     for each in found.relocations:
         last = found.sections[each.section].size - _RELOCATED_BYTES

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 from atled.plugin import NamedTuple
 from atled_cpu_numba import processor
+from atled_cpu_numba.machine_kind import machine_kind
 
 ARCHIVE = os.path.join(os.path.dirname(__file__), "kernels.ir.xz")
 
@@ -25,8 +26,6 @@ FORMAT = 1  # of the archive; part of every key
 
 # Of text: no bytes are aligned, and what follows is told by the bytes before.
 _OF_TEXTS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
-
-_PROCESSORS = ("x86_64", "AMD64")  # the two names of the one that the texts are written for
 
 
 class Archive(NamedTuple):
@@ -48,7 +47,7 @@ def find(key: str) -> str | None:
 
 def why_unused() -> str:
     """Why no text can be used here, in words; empty where they can."""
-    if platform.machine() not in _PROCESSORS or struct.calcsize("P") != 8 or sys.byteorder != "little":
+    if machine_kind() != "x86_64" or struct.calcsize("P") != 8 or sys.byteorder != "little":
         return f"not in use: they are for x86-64, and this is {platform.machine()}; numba compiles every kernel"
     archive = _installed()
     if archive is None:

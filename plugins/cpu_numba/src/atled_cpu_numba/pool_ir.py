@@ -15,11 +15,11 @@ both in sequentially consistent order, so at least one of them sees the other.
 
 from __future__ import annotations
 
-import platform
 import re
 
 from atled.plugin import RowWord
 from atled_cpu_numba import loop_ir, pool_calls_ir
+from atled_cpu_numba.machine_kind import machine_kind
 
 # Byte offsets in the pool's memory. What different threads write is kept 128 bytes apart: two cache lines, since some
 # processors fetch them in pairs.
@@ -75,16 +75,14 @@ FIRST_PART = 1 << LEFT_BITS  # one, in the bits of the first unclaimed part
 
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "AMD64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-    "arm64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
 
 # The time in ticks, of a length that is measured: by instructions of a few nanoseconds, which calls of the system are
 # not. On other machines it stands still, and a program ends before the interpreter has its turn.
 _CYCLES = ("declare i64 @llvm.readcyclecounter()", "%now = call i64 @llvm.readcyclecounter()")
 _COUNTER = ("", '%now = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()')
-_TICKS = {"x86_64": _CYCLES, "AMD64": _CYCLES, "aarch64": _COUNTER, "arm64": _COUNTER}
+_TICKS = {"x86_64": _CYCLES, "aarch64": _COUNTER}
 
 _PROGRAM = """
 define internal i64 @ticks(i64 %unused) alwaysinline {
@@ -633,8 +631,8 @@ def pool_ir(*, pthreads: bool, places: bool) -> str:
     pthreads: whether the process has the POSIX thread functions.  places: whether it has those of Linux by which a
         thread learns and chooses its processor.
     """
-    declaration, pause = _PAUSE.get(platform.machine(), ("", ""))
-    declared_ticks, ticks = _TICKS.get(platform.machine(), ("", "%now = add i64 0, 0"))
+    declaration, pause = _PAUSE.get(machine_kind(), ("", ""))
+    declared_ticks, ticks = _TICKS.get(machine_kind(), ("", "%now = add i64 0, 0"))
     threads = _WITH_PTHREADS if pthreads else _WITHOUT_PTHREADS
     processors = _PLACES if places else _WITHOUT_PLACES
     text = "\n".join(

@@ -18,6 +18,7 @@ from typing import Any
 
 from atled.plugin import SettingError, did_you_mean, four_parts, listing, nearest
 from atled_cpu_numba import answers, cpuid
+from atled_cpu_numba.machine_kind import machine_kind
 
 # llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
 
@@ -156,17 +157,17 @@ def has(feature: str) -> bool:
 
 def has_half_instructions() -> bool:
     """Whether the processor to compile for converts float16 to float32 and back by instructions."""
-    return platform.machine() in ("arm64", "aarch64") or has("f16c")
+    return machine_kind() == "aarch64" or has("f16c")
 
 
 def has_fused_instructions() -> bool:
     """Whether the processor to compile for computes a * b + c by one instruction."""
-    return platform.machine() not in ("x86_64", "AMD64") or has("fma") or has("fma4")
+    return machine_kind() != "x86_64" or has("fma") or has("fma4")
 
 
 def has_masked_stores() -> bool:
     """Whether the processor to compile for stores some elements of a vector as quickly as all of them."""
-    return platform.machine() in ("x86_64", "AMD64") and has("avx512vl")
+    return machine_kind() == "x86_64" and has("avx512vl")
 
 
 def includes(other: Processor) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 from atled.plugin import NamedTuple
 from atled_cpu_numba import object_files, processor
 from atled_cpu_numba.machine_code import ObjectCode
+from atled_cpu_numba.machine_kind import machine_kind
 from atled_cpu_numba.processor import Processor
 
 ARCHIVE = os.path.join(os.path.dirname(__file__), "kernels.o.xz")
@@ -34,8 +35,6 @@ TARGETS = {"x86-64-v4": "znver4", "x86-64-v3": "znver3"}
 All x86-64 with AVX-512 since 2017, and with AVX2 since 2013, execute them. For x86-64-v4 alone LLVM vectorizes loops by
 half of a vector and unrolls them less, which costs transforms and sums a tenth.
 """
-
-_PROCESSORS = ("x86_64", "AMD64")  # the two names of the one that the objects are for
 
 
 class Archive(NamedTuple):
@@ -66,7 +65,7 @@ def has(key: str) -> bool:
 
 def why_unused() -> str:
     """Why no object can be used here, in words; empty where they can."""
-    if sys.platform != "linux" or platform.machine() not in _PROCESSORS or struct.calcsize("P") != 8:
+    if not _is_kind_known():
         return f"not in use: they are for Linux on x86-64, and this is {sys.platform} on {platform.machine()}"
     archive = _installed()
     if archive is None:
@@ -144,10 +143,15 @@ def compressed(data: bytes) -> bytes:
     return lzma.compress(data, lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
 
 
+def _is_kind_known() -> bool:
+    """Whether this is a machine of the kind, with the system, that the objects are for."""
+    return sys.platform == "linux" and machine_kind() == "x86_64" and struct.calcsize("P") == 8
+
+
 @functools.cache
 def _target() -> str | None:
     """The name of the target whose objects this process uses; None where it uses none."""
-    archive = _installed() if sys.platform == "linux" and platform.machine() in _PROCESSORS else None
+    archive = _installed() if _is_kind_known() else None
     if archive is None or not _is_of_this_toolchain(archive):
         return None
     return next((name for name in TARGETS if processor.includes(Processor(name, ""))), None)
