@@ -100,8 +100,8 @@ class CompiledStep:
 
         Raises:
             TypeError: the number of arrays is another.  ValueError: the solver has no parameters any more, or the loss
-                depends on none of those that are not frozen.  What forward and backward raise; the parameters are as
-                they were then.
+                depends on none of those that are not frozen.  What forward and backward raise; parameters, states of
+                the solver and running statistics in host memory are as they were then, the inputs are filled.
         """
         if batch and len(batch) != len(self.inputs):
             raise TypeError(

@@ -20,6 +20,7 @@ from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun, go_back
 from atled.graph.run.by_address import ByAddress, by_address
+from atled.graph.run.states import as_bytes, restore, saved
 from atled.graph.walked import VALUE, Walk, flags_of, float_sources, walk
 from atled.named_tuple import NamedTuple
 from atled_contexts import plugin_generation
@@ -28,6 +29,7 @@ _MOST_VALUES = 20_000
 """Of a graph that is walked: larger ones, which take a second to plan, are seldom built twice."""
 
 _INTEGERS = np.dtype(np.int64)
+_BYTES = np.dtype(np.uint8)
 _RANDOM_STATE = -2
 """What of a value is meant, beside `VALUE` and the position of an output that its call keeps."""
 
@@ -106,6 +108,7 @@ class RebuiltForward:
         "_left_out",
         "_program",
         "_reads",
+        "_states",
         "_targets",
         "_unkept",
         "_unstored",
@@ -127,6 +130,10 @@ class RebuiltForward:
         self._reads = [read(outside) for outside, *_ in plan.requests]
         self._changed = [read(outside) for outside in plan.changed]
         self._drawn = [read(plan.slots[slot].source[1]) for slot in plan.random_states]
+        moved = frozenset(plan.states)
+        self._states = [
+            (read(outside), plan.slots[slot].desc.nbytes) for outside, *_, slot in plan.requests if slot in moved
+        ]
         memories = [plan.slots[slot].memory for *_, slot in plan.requests]
         results = [
             (
@@ -172,6 +179,7 @@ class RebuiltForward:
         run.storages = [read(*which).storage for which in self._reads]
         run.changed = [read(*which) for which in self._changed]
         run.random_states = [read(*which).storage.array((2,), _INTEGERS) for which in self._drawn]
+        run.states = [as_bytes(read(*which).storage.array((nbytes,), _BYTES)) for which, nbytes in self._states]
         run.floats = walked.floats(self._floats)
         if self._is_noted:
             roots_of((values[0],)).first_run = next(WRITES)
@@ -205,14 +213,16 @@ class _Run:
     """One run of a plan, with the memory of all that is read, and then of all that is written.
 
     changed: the leaves, and the random states, into which it writes.  random_states: key and count of each of these.
+    states: the bytes of arrays that go back where it fails.
     last_run: where it is to be noted, None where nothing depends on it.
     """
 
-    __slots__ = ("_program", "changed", "floats", "last_run", "random_states", "storages")
+    __slots__ = ("_program", "changed", "floats", "last_run", "random_states", "states", "storages")
 
     storages: list[Any]  # in a list while the kernels run: nothing else may hold them
     changed: list[ArrayCell]
     random_states: list[np.ndarray]
+    states: list[memoryview]
     floats: list[float]
 
     def __init__(self, program: ByAddress) -> None:
@@ -221,7 +231,7 @@ class _Run:
 
     def run(self) -> None:
         """Run it."""
-        changed = self.changed
+        changed, states = self.changed, saved(self.states)
         if changed and WATCHES:
             announce(map(id, changed))
         writer = get_ident()
@@ -236,6 +246,7 @@ class _Run:
             self._program.run([storage.address for storage in self.storages], self.floats)
         except BaseException:
             go_back(self.random_states, 1)
+            restore(self.states, states)
             raise
         finally:
             version = next(WRITES) if changed else 0

@@ -63,6 +63,7 @@ class _BinaryConnect(ReplacedWeight, abstract=True):
         Input("bias", optional=True),
     )
     mutates = ("binary_weight",)
+    overwrites = mutates
 
     def infer(self, *inputs: Any, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
         x, weight, binary_weight, bias = inputs
@@ -157,6 +158,7 @@ class _BinaryWeight(ReplacedWeight, abstract=True):
         Input("bias", optional=True),
     )
     mutates = ("binary_weight", "alpha")
+    overwrites = mutates
 
     def output_shape(self, weight: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a weight with 1 on the axes that do not tell outputs apart."""

@@ -104,6 +104,7 @@ class VATNoiseGrad(OpSpec):
     attributes = (Attribute("eps", "float", 1.0),)
     outputs = ()
     mutates = ("w",)
+    overwrites = mutates
     no_gradient = "raises"
 
     def infer(self, gy: ArrayDesc, w: ArrayDesc, **_: Any) -> Sequence[ArrayDesc]:

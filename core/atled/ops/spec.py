@@ -202,6 +202,8 @@ class OpSpec:
         outputs: names; the last may be variadic ("y...").  auxiliary: the last of them, which the gradient needs
             and the user does not get.  saved: those that the gradient needs, too, but that the user gets and may drop.
         mutates: names of inputs that the op changes in place.
+        overwrites: those of them that hold what it makes of other inputs, and nothing from call to call; all others
+            are as they were after a run that fails.
         recomputable: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is
             computed a second time, from the inputs as the first time left them; a plan may then leave outputs out that
             are not read, and recompute them if they are.
@@ -242,6 +244,7 @@ class OpSpec:
     auxiliary: Sequence[str] = ()
     saved: Sequence[str] = ()
     mutates: Sequence[str] = ()
+    overwrites: Sequence[str] = ()
     recomputable: bool = False
     views: bool = False
     copies: bool = False

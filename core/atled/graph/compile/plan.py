@@ -53,6 +53,8 @@ class Plan:
     random_states: the slots of random states that go on once per run.  drawn_inside: those that go on in steps of
         loops, and in branches: as often as bodies run.  changed: the outside arrays that steps change, in order.
     runs_user_code: whether some step does.
+    states: the slots of outside arrays in host memory that steps move before something that may fail has run, updates
+        of parameters apart, which run behind that.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
@@ -101,6 +103,17 @@ class Plan:
         drawn = {slots[slot].source[1] for step in steps for slot in step.draws}
         self.changed = sorted({number for number, _, _ in self.written} | drawn)
         self.runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in steps)
+        self.states = self._states()
+
+    def _states(self) -> list[int]:
+        found: dict[int, None] = {}
+        last = max((number for number, step in enumerate(self.steps) if step.may_fail), default=-1)
+        for step in self.steps[: last + 1]:
+            for number in step.moved_states:
+                slot = self.slots[number]
+                if slot.source[0] == "external" and slot.place is HOST and not slot.is_window:
+                    found[number] = None
+        return list(found)
 
     def _workspaces(self) -> dict[Place, int]:
         needed: dict[Place, int] = {}

@@ -180,6 +180,20 @@ class Step:
         return [slot for slot in slots if slot >= 0]
 
     @property
+    def moved_states(self) -> list[int]:
+        """The slots of inputs that it changes, but for those of which it only writes what others make again."""
+        spec = self.node.spec
+        if spec is None:
+            return []
+        moved = [position for position in spec.mutated if spec.input_at(position).name not in spec.overwrites]
+        return [self.arguments[position] for position in moved if self.arguments[position] >= 0]
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it can refuse values: by an error of its kernel, or because it is Python."""
+        return self.native is None or bool(self.native.errors)
+
+    @property
     def draws(self) -> Sequence[int]:
         """The slots of random states from which it draws."""
         spec = self.node.spec

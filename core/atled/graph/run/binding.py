@@ -32,6 +32,7 @@ from atled.graph.run.observed import run_observed
 from atled.graph.run.packs import Packs, wanted
 from atled.graph.run.programs import QueuedSteps, Readiness
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
+from atled.graph.run.states import as_bytes, restore, saved
 from atled.graph.run.travelling import Travelling, Travels
 from atled.graph.run.user_code import LockOfUserCode
 from atled.graph.run.words import Table
@@ -120,6 +121,7 @@ class Binding:
         self._first_run = first_run
         self.random_states = [self.array(slot) for slot in plan.random_states]
         self._drawn_inside = [self.array(slot) for slot in plan.drawn_inside]
+        self._states = [as_bytes(self.array(slot)) for slot in plan.states]
         self._changed = [self.cells[number] for number in plan.changed]
         changing = set(self._changed)
         self._results = [cell for cell in results if cell is not None and cell not in changing]
@@ -441,6 +443,7 @@ class Binding:
                 except IndexError:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
+            states = saved(self._states)
             if self._changed or self._computed:
                 writer = threading.get_ident()
                 for cell in (*self._changed, *self._computed):
@@ -458,6 +461,7 @@ class Binding:
                 go_back(self.random_states, 1)
                 for state, values in zip(self._drawn_inside, before, strict=True):
                     state[...] = values
+                restore(self._states, states)
                 if isinstance(error, DeviceLostError) and self._on_devices is not None:
                     self._on_devices.go_back()
                 raise
