@@ -179,8 +179,9 @@ def _chain(
     large = [_moved_bytes(node) for node in run if _moved_bytes(node) > near]
     if len(large) < 2:
         return None
-    fitting = [count for count in range(1, batch) if batch % count == 0 and count * max(large) <= near * batch]
-    samples = max(fitting, default=1)
+    # As many as fit the cache at most, however many millions there are.
+    fitting = range(near * batch // max(large), 0, -1)
+    samples = next((count for count in fitting if batch % count == 0), 1)
     gains = [
         (_moved_bytes(node) if _moved_bytes(node) > near else 0) - (batch // samples - 1) * _read_again(node)
         for node in run

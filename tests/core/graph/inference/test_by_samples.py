@@ -7,6 +7,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+import atled.parametric_functions as PF
+from atled.errors import OutOfMemoryError
 from atled.graph.compile import loops
 from atled.graph.compile.loops import graph_of
 from atled.graph.inference import by_samples
@@ -305,3 +307,11 @@ def test_a_parameter_that_is_written_is_read_anew():
     weight.d = 0
     assert np.abs(infer(values) - before).max() > 0
     assert len(loops_of(infer)) == 1
+
+
+def test_a_batch_that_no_memory_holds_is_refused_at_once():
+    """How many samples go at a time is not looked for among all counts up to 2 ** 40."""
+    x = nn.Variable((2, 3))
+    infer = nn.inference(PF.affine(F.tanh(x), 4, name="a"), x)
+    with pytest.raises(OutOfMemoryError):
+        infer(np.broadcast_to(np.float32(1), (1 << 40, 3)))
