@@ -12,6 +12,11 @@ _SINGLE = np.dtype(np.float32)
 _FLOAT_NAMES = "bfloat", "float"  # what names of floating-point dtypes begin with, those of ml_dtypes included
 
 
+def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the same numbers in the byte order of this machine, the only one that kernels read."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether the numbers of a dtype are floating-point ones: NumPy's, bfloat16, the eight-bit ones of ml_dtypes."""
     # NumPy calls most dtypes that a library brings void; among the names of its own ones `float` is not void.

@@ -11,6 +11,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
+from atled.dtypes import in_native_order
 from atled.errors import RefusedError, four_parts, taken_apart
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
@@ -200,7 +201,7 @@ class Inference:
         if given.dtype == desc.dtype or given.dtype == self._recorded.compute_dtype(number):
             return given
         if given.dtype.kind in "iub" and number in self._integers:
-            return given
+            return given if given.dtype.isnative else given.astype(in_native_order(given.dtype))
         if not np.can_cast(given.dtype, desc.dtype):
             raise TypeError(
                 four_parts(

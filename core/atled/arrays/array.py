@@ -12,7 +12,7 @@ from atled.arrays.cell import FLOAT32, UNWRITTEN, ArrayCell
 from atled.arrays.operators import ArrayOperators
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
-from atled.dtypes import float_dtype, is_number
+from atled.dtypes import float_dtype, in_native_order, is_number
 from atled.errors import RefusedError, four_parts, in_words, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
@@ -68,10 +68,10 @@ class NdArray(ArrayOperators):
 
     @classmethod
     def from_numpy_array(cls, nparr: Any) -> NdArray:
-        """A copy of a NumPy array; the dtype is kept."""
+        """A copy of a NumPy array; the dtype is kept, in the byte order of this machine."""
         values = _numeric(nparr, "NdArray.from_numpy_array")
         array = cls.over(ArrayCell(values.size), values.shape)  # NumPy's own shape: nothing to check
-        array._write(values, values.dtype)
+        array._write(values, in_native_order(values.dtype))
         return array
 
     @classmethod
@@ -301,7 +301,7 @@ def _dtype(given: Any) -> np.dtype:
     if not is_number(found):
         asked = f"cast to {given!r}"
         raise TypeError(four_parts(asked, "not a dtype of numbers", "", "use a float, int or bool dtype"))
-    return found
+    return in_native_order(found)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from atled.dtypes import in_native_order
 from atled.errors import four_parts
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.messages import counted
@@ -25,7 +26,7 @@ def array_of(value: Any, asked: str) -> np.ndarray:
     if values.dtype.kind not in "biuf":
         wrong = f"NumPy makes an array of {values.dtype} of it"
         raise TypeError(four_parts(asked, wrong, "", "give an array, a list of numbers, or a number"))
-    return values
+    return values.astype(in_native_order(values.dtype), copy=False)
 
 
 def numbers(value: Any, dtype: np.dtype, asked: str) -> np.ndarray:

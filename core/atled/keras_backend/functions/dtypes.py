@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from atled.dtypes import in_native_order
 from atled.errors import did_you_mean, four_parts
 from atled.keras_backend.expressions.expression import place
 
@@ -29,4 +30,4 @@ def dtype_of(given: Any) -> np.dtype:
                 did_you_mean(str(given), _KNOWN, "give one of these"),
             )
         )
-    return found
+    return in_native_order(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.dtypes import float_dtype, is_number
+from atled.dtypes import float_dtype, in_native_order, is_number
 from atled.errors import four_parts, shortened
 from atled.keyed import NdArray, View
 from atled.neon.trees.shapes import sizes_of, two_axes
@@ -165,7 +165,7 @@ class AllocationCalls:
                     f"a tensor of dtype {shortened(dtype)}", "it is no dtype of numbers", "", "use a float or int dtype"
                 )
             )
-        return found
+        return in_native_order(found)
 
 
 def _numbers(given: Any, dtype: np.dtype) -> np.ndarray:
