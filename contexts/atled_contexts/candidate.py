@@ -12,6 +12,7 @@ from atled_contexts.plugin import REFERENCE, BackendInfo
 from atled_contexts.record import INCOMPATIBLE
 from atled_contexts.registrar import Implementation
 from atled_contexts.registry import Registry
+from atled_contexts.signals import is_of_a_handler
 
 # What describes a call is the core's; selection only passes it on.
 C = TypeVar("C")
@@ -179,6 +180,8 @@ class Inquiry(Generic[C]):
         try:
             found = self._registry.implementations(self._op, backend)
         except (Exception, SystemExit) as error:  # a provider of a family is third-party code; its failure is a reason
+            if is_of_a_handler(error):
+                raise
             reason = f"its family of implementations failed: {in_words(error)}"
             return [Candidate(backend, type_config, REFUSED, reason, device_id=device_id, exception=error)]
         if not found:
@@ -211,6 +214,8 @@ class Inquiry(Generic[C]):
             else:
                 answer = made.accepts(call) if made.accepts is not None else True
         except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked
+            if is_of_a_handler(error):
+                raise
             answer, exception = f"accepts failed: {in_words(error)}", error
         if answer is True:
             state, reason = ACCEPTED, ""
@@ -284,6 +289,8 @@ def _rank(candidate: Candidate, call: object) -> float | None:
         if math.isnan(rank):
             raise ValueError("it gave nan")
     except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked
+        if is_of_a_handler(error):
+            raise
         candidate.state, candidate.reason = REFUSED, f"prefers failed: {in_words(error)}"
         candidate.exception = error
         return None

@@ -26,6 +26,7 @@ from atled_contexts.record import (
 )
 from atled_contexts.registrar import Registrar
 from atled_contexts.registry import Loaded, Registry
+from atled_contexts.signals import is_of_a_handler
 from atled_contexts.surroundings import change_everywhere
 from atled_contexts.type_configs import TypeConfig
 from atled_contexts.verification import verify_by_setting
@@ -266,6 +267,8 @@ def _examine(source: _Source) -> PluginRecord | Loaded:
     except (Exception, SystemExit) as error:  # a broken plugin never takes another one down, nor the program
         if stage == "atled_probe" and isinstance(error, SettingError):
             raise  # nothing is broken: the user has set something to be corrected
+        if is_of_a_handler(error):
+            raise
         skew = _manifest_refusal(source) if info is None else None
         if skew is not None:  # the likelier reason for the failure
             return _record(source, None, skew.state, reason=skew.reason, remedy=skew.remedy, exception=error)

@@ -10,6 +10,7 @@ from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
 from atled_contexts.record import PluginRecord
 from atled_contexts.registry import Registry
+from atled_contexts.signals import is_of_a_handler
 
 # Reasons may hold shapes, so there can be any number of them; the oldest is forgotten, and shown again when it recurs.
 _TOLD_LIMIT = 4096
@@ -103,6 +104,8 @@ def notify(registry: Registry, event: FallbackEvent) -> None:
         try:
             plugin.hooks.call("atled_observe", event=event)
         except Exception as error:  # third-party code beside the path of the call
+            if is_of_a_handler(error):
+                raise
             text = message(
                 f"{plugin.record.title} observing {event!r}",
                 f"atled_observe failed: {in_words(error)}",

@@ -9,6 +9,7 @@ from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, 
 from atled_contexts.extras import how_to_install
 from atled_contexts.plugin import REFERENCE, BackendInfo, Warming
 from atled_contexts.record import ABSENT, BLOCKED, EXPERIMENTAL, USABLE, PluginRecord
+from atled_contexts.signals import is_of_a_handler
 from atled_contexts.type_configs import STANDARD, TypeConfig
 
 if TYPE_CHECKING:
@@ -212,6 +213,8 @@ class Registry:
             if not all(isinstance(device, str) for device in listed):
                 raise TypeError(f"atled_devices gave {answer!r} instead of a list of strings")
         except Exception as error:  # third-party code: any exception is reported as its failure
+            if is_of_a_handler(error):
+                raise
             raise PluginError(
                 message(
                     f"devices of backend {backend!r}",

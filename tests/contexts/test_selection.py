@@ -1,6 +1,7 @@
 """Selection: order, placement, fallback, caching, guards."""
 
 import math
+import signal
 import threading
 import warnings
 
@@ -319,6 +320,55 @@ def test_an_interrupt_while_asking_passes_through(reference):
     with pytest.raises(KeyboardInterrupt):
         select("Foo", Context("many"), 1, FakeCall)
     assert Context("many").backend == ["many:float"]
+
+
+class Late(Exception):
+    """What a handler of a signal raises to bound the time of a call."""
+
+
+def stop(number, frame):
+    raise Late
+
+
+class Stopping:
+    def __call__(self, number, frame):
+        raise Late
+
+    def exit(self, number, frame):
+        raise SystemExit(0)
+
+
+def interrupted(*_args):
+    signal.raise_signal(signal.SIGUSR1)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no such signal")
+@pytest.mark.parametrize(
+    ("handler", "error"), [(stop, Late), (Stopping(), Late), (Stopping().exit, SystemExit)], ids=str
+)
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda: several(("a", interrupted, None)),
+        lambda: several(("a", None, interrupted)),
+        lambda: family(interrupted),
+        lambda: register_plugin("many", FakePlugin("many", (BackendInfo("many", host=True),), register=interrupted)),
+    ],
+    ids=["accepts", "prefers", "family", "register"],
+)
+def test_what_a_handler_of_a_signal_raises_passes_through_and_sets_nothing_aside(reference, put, handler, error):
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(error):
+            put()
+            select("Foo", Context(["many", "reference"]), 1, FakeCall)
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        states = {record.name: record.state for record in plugins()}
+        assert states["many"] == "usable"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_the_built_in_plugin_is_never_set_aside(reference):
