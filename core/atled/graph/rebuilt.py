@@ -120,7 +120,7 @@ def _walked(root: Value) -> Walk:
         found, roots.walk = roots.walk, None
         found.values[0] = root
         return found
-    made = walk(root)
+    made = walk(root, through_several=True)
     assert made is not None, "it has no limit"
     return made
 
@@ -128,8 +128,8 @@ def _walked(root: Value) -> Walk:
 def find(root: Value, seed: ArrayCell) -> Found | None:
     """Look at the graph before a root whose gradient is in `seed`.
 
-    None for a graph that has to take the general way: one with values that are not computed or were not recorded from
-    patterns (ops with several outputs), with shared arrays, or with gradients that a user holds.
+    None for a graph that has to take the general way: one with values that are not computed or whose calls were looked
+    at, with shared arrays, or with gradients that a user holds.
     """
     if root.pattern is None:
         return None
@@ -155,8 +155,10 @@ def find(root: Value, seed: ArrayCell) -> Found | None:
             return None
         flags = 0
         if not details.is_shared:
-            if details.sharing is not None or details.parent is not None:
-                return None  # it was looked at since the walk, if it has a parent
+            if details.sharing is not None or (details.parent is not None and details.parent is not pattern):
+                return None  # it was looked at since the walk, if it has a parent that is not the walk's
+            if details.parent is not None and found.aliases.setdefault(id(cell), number) != number:
+                return None  # a call with several outputs may write into arrays that were given to it
             flags = flags_of(details)
             if details.is_given:
                 found.is_given = True

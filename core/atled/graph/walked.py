@@ -19,21 +19,26 @@ STORED = 4
 """Added to the flags of a result that a user can see."""
 
 _FLAGS = {None: 0, True: 1, False: 2}
-_LEAF, _HELD = -2, -3
-"""In a structure, where other numbers stand for a kind of call, -3 and less with a Variable, and for what it reads."""
+_SEVERAL, _LEAF, _HELD = -1, -2, -3
+"""In a structure, where other numbers stand for a kind of call, -3 and less with a Variable, and for what it reads.
+
+Behind `_SEVERAL` come the kind of a call with several outputs, which of them the value is, and all of them; of further
+ones of the same call only -1 minus the number of that value, and which they are.
+"""
 
 
 class Walk:
     """The values before a root.
 
     values: the root first; while it waits in `Roots.walk`, None is there for the root, which holds that.
-    patterns, extras: of the values, which they may have no longer when another thread looked at their calls.
+    patterns, extras: of the values, which they may have no longer when another thread looked at their calls. Of outputs
+        of a call with several the pattern is the call itself.
     structure: what the calls are, which values they read, and whose Variables are held; part of the key of a plan.
     leaves: numbers of values.  marked: of the results of which there is more to be known: they have a cell, details (as
-        one that was given another shape has), or a random state.
+        one that was given another shape has), or a random state.  further: of outputs of a call, but for one.
     """
 
-    __slots__ = ("extras", "leaves", "marked", "patterns", "structure", "values")
+    __slots__ = ("extras", "further", "leaves", "marked", "patterns", "structure", "values")
 
     def __init__(self, root: Value) -> None:
         self.values: list[Any] = [root]
@@ -42,6 +47,7 @@ class Walk:
         self.structure: list[int] = []
         self.leaves: list[int] = []
         self.marked: list[int] = []
+        self.further: set[int] = set()
 
     def numbers(self) -> dict[Value | None, int]:
         """The number of each value, -1 for none."""
@@ -49,7 +55,9 @@ class Walk:
 
     def kinds(self) -> list[int]:
         """The kinds of the calls, sorted."""
-        return sorted(pattern.kind for pattern in self.patterns if pattern is not None)
+        further = self.further
+        patterns = enumerate(self.patterns)
+        return sorted(made.kind for number, made in patterns if made is not None and number not in further)
 
     def floats(self, sources: Sequence[tuple[int, Any]]) -> list[float]:
         """The floats of a plan, from what `float_sources` says."""
@@ -60,11 +68,15 @@ class Walk:
         ]
 
 
-def walk(root: Value, most: int = sys.maxsize) -> Walk | None:
-    """Walk the graph before a root; what no pattern was recorded of is a leaf. None where it has more values."""
+def walk(root: Value, most: int = sys.maxsize, *, through_several: bool = False) -> Walk | None:
+    """Walk the graph before a root; what no pattern was recorded of is a leaf. None where it has more values.
+
+    through_several: whether outputs of calls that have several, which are recorded without a pattern, are no leaves.
+    """
     walked = Walk(root)
     values, structure = walked.values, walked.structure
     numbers: dict[Value | None, int] = {None: -1, root: 0}
+    calls: dict[RecordedCall, int] = {}  # those with several outputs, each with the number of that which was met first
     number_of, add = numbers.setdefault, structure.append
     add_pattern, add_extra, add_value = walked.patterns.append, walked.extras.append, values.append
     count = 1
@@ -75,8 +87,28 @@ def walk(root: Value, most: int = sys.maxsize) -> Walk | None:
         add_pattern(pattern)
         add_extra(extra)
         if pattern is None:
-            add(_LEAF)
-            walked.leaves.append(position)
+            call = value.details.parent if through_several else None
+            first = None if call is None else calls.get(call)
+            outputs = _all_outputs(call) if call is not None and first is None else None
+            if call is None or (first is None and outputs is None):
+                add(_LEAF)
+                walked.leaves.append(position)
+                continue
+            walked.patterns[-1] = call
+            walked.extras[-1] = None, call.auxiliary, call.random_state
+            if outputs is None:
+                assert first is not None, "it was met before"
+                walked.further.add(position)
+                structure += _SEVERAL, -1 - first, value.details.position
+                continue
+            calls[call] = position
+            structure += _SEVERAL, call.kind, value.details.position
+            for source in (*outputs, *call.inputs):
+                number = number_of(source, count)
+                if number == count:
+                    count += 1
+                    add_value(source)
+                add(number)
             continue
         handle = value.handle
         # The kind says how many inputs there are.
@@ -93,6 +125,25 @@ def walk(root: Value, most: int = sys.maxsize) -> Walk | None:
         if count > most:
             return None
     return walked
+
+
+def _all_outputs(call: RecordedCall) -> list[Value] | None:
+    """All outputs of a call with several; None for other calls, and where one is gone or not as the call makes it."""
+    spec, descs = call.spec, call.output_descs
+    if call.visible == 1 or len(call.outputs) != call.visible or spec.opaque or spec.views or spec.mutated:
+        return None
+    if call.shapes != tuple([None if value is None else value.shape for value in call.inputs]):
+        return None
+    outputs: list[Value] = []
+    for position, reference in enumerate(call.outputs):
+        value = reference()
+        if value is None or value.shape != descs[position].shape or value.pattern is not None:
+            return None
+        details = value.details
+        if details.parent is not call or details.position != position:
+            return None
+        outputs.append(value)
+    return outputs
 
 
 def flags_of(details: Details) -> int:

@@ -47,13 +47,21 @@ def runs(monkeypatch: pytest.MonkeyPatch, where: str) -> list[int]:
     return seen
 
 
-def gradients(seed: int, step: int, *, auto: bool) -> list[np.ndarray]:
+SEVERAL: list[Callable[[Variable], Variable]] = [
+    lambda x: F.stack(*F.split(x, axis=1)[::-1], axis=1),
+    lambda x: F.stack(F.add2(*F.split(x, axis=0)[:2]), axis=0) * x,
+    lambda x: F.mul2(*F.split(F.stack(x, F.tanh(x), axis=0), axis=0)),
+]
+"""Functions with calls that have several outputs."""
+
+
+def gradients(seed: int, step: int, *, auto: bool, several: bool = False) -> list[np.ndarray]:
     """Leaf gradients after two backwards, then the gradients of everything in the middle that is needed for them."""
     leaves = drawn_leaves(100 * seed + step, (True, False, True, None))
     with nn.auto_forward(auto):
         found = []
         for _ in range(2):  # the second one accumulates
-            root, held = drawn_graph(seed, leaves)
+            root, held = drawn_graph(seed, leaves, SEVERAL * 4 if several else ())
             if not auto:
                 root.forward()
             root.backward()
@@ -83,6 +91,115 @@ def test_the_short_way_gives_the_bits_of_the_general_one(
     general = [gradients(seed, step % 2, auto=True) for step in range(2)]
     for step, found in enumerate(short):
         assert [x.tobytes() for x in found] == [x.tobytes() for x in general[step % 2]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_calls_with_several_outputs_give_the_bits_of_the_general_way(
+    where: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = [gradients(seed, step % 2, auto=True, several=True) for step in range(6)]
+    for found, wanted in zip(short[5], gradients(seed, 1, auto=False, several=True), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(backward, "find", lambda root, seed: None)
+    general = [gradients(seed, step % 2, auto=True, several=True) for step in range(2)]
+    for step, found in enumerate(short):
+        assert [x.tobytes() for x in found] == [x.tobytes() for x in general[step % 2]]
+
+
+OF_OUTPUTS: dict[str, tuple[Callable[[list[Variable]], Variable], list[int]]] = {
+    "all": (lambda parts: F.sink(*parts), [1, 1, 1]),
+    "first": (lambda parts: F.tanh(parts[0] * 0), [0, 0, 0]),
+    "middle": (lambda parts: parts[1] * 3, [0, 3, 0]),
+    "other": (lambda parts: parts[2] * 3, [0, 0, 3]),
+    "difference": (lambda parts: parts[0] - parts[2], [1, 0, -1]),
+    "the other difference": (lambda parts: parts[2] - parts[0], [-1, 0, 1]),
+    "one twice": (lambda parts: parts[1] + parts[1], [0, 2, 0]),
+    "two": (lambda parts: parts[1] + parts[0], [1, 1, 0]),
+}
+
+
+def test_which_outputs_of_a_call_are_read_is_told_apart(runs: list[int]) -> None:
+    x = Variable.from_numpy_array(np.ones((2, 3), np.float32), need_grad=True)
+    with nn.auto_forward():
+        for _ in range(5):
+            for of, expected in OF_OUTPUTS.values():
+                x.grad.zero()
+                parts = F.split(x, axis=1)
+                of(parts).backward()
+                np.testing.assert_array_equal(x.g, [expected] * 2)
+    assert len(runs) >= 3 * len(OF_OUTPUTS)
+
+
+def test_outputs_of_a_call_that_are_gone_want_no_gradient(runs: list[int]) -> None:
+    x = Variable.from_numpy_array(np.ones((2, 3), np.float32), need_grad=True)
+    with nn.auto_forward():
+        for _ in range(5):
+            x.grad.zero()
+            parts = list(F.split(x, axis=1))
+            del parts[1]
+            (parts[0] * 2 + parts[1]).backward()
+            np.testing.assert_array_equal(x.g, [[2, 0, 1]] * 2)
+    assert not runs
+
+
+def test_flags_of_outputs_are_seen(runs: list[int]) -> None:
+    x = Variable.from_numpy_array(np.ones((2, 3), np.float32), need_grad=True)
+    with nn.auto_forward():
+        for step in range(12):
+            x.grad.zero()
+            parts = F.split(x, axis=1)
+            if step % 3:
+                parts[step % 3].need_grad = False
+            F.sink(*parts).backward()
+            np.testing.assert_array_equal(x.g, [[1, step % 3 != 1, step % 3 != 2]] * 2)
+    assert runs
+
+
+def test_gradients_of_outputs_that_are_held_are_stored(runs: list[int]) -> None:
+    x = Variable.from_numpy_array(np.ones((2, 3), np.float32), need_grad=True)
+    with nn.auto_forward():
+        for step in range(5):
+            parts = F.split(x, axis=1)
+            (F.tanh(parts[0]) * step - parts[1]).backward(clear_buffer=True)
+            assert parts[1].g.tolist() == [-1, -1]
+            np.testing.assert_allclose(parts[0].g, step * (1 - np.tanh(1) ** 2), rtol=1e-3)
+            assert parts[2].g.tolist() == [0, 0]
+    assert runs
+
+
+@pytest.mark.parametrize("given", ["new", "outputs", "one for two", "of a leaf"])
+def test_outputs_in_given_arrays_are_as_in_the_general_way(runs: list[int], given: str) -> None:
+    x = Variable.from_numpy_array(np.arange(6, dtype=np.float32).reshape(3, 2), need_grad=True)
+    arrays = [nn.NdArray((2,)) for _ in range(3)]
+    y = Variable.from_numpy_array(np.full(2, 9, np.float32), need_grad=True)
+    if given == "of a leaf":
+        y.data = arrays[2]
+    third = [4, 5] if given == "of a leaf" else [9, 9]
+    both = [[2, 3], [2, 3]] if given == "one for two" else [[2, 3], [0, 1]]
+    with nn.auto_forward():
+        for _ in range(5):
+            x.grad.zero()
+            y.grad.zero()
+            parts = F.split(x, axis=0, outputs=None if given == "new" else arrays)
+            if given == "one for two":
+                parts[0].data = parts[1].data
+            (parts[0] * parts[1] + parts[2] * y).backward()
+            assert x.g.tolist() == [*both, third]
+            assert y.g.tolist() == [4, 5]
+
+
+def test_an_output_of_another_shape_is_refused_as_ever(runs: list[int]) -> None:
+    x = Variable.from_numpy_array(np.ones((2, 6), np.float32), need_grad=True)
+    with nn.auto_forward():
+        for step in range(4):
+            parts = F.split(x, axis=0)
+            y = F.sink(*parts)
+            if step == 3:
+                parts[0].reset_shape((2, 3), force=True)
+                with pytest.raises(RuntimeError, match="reset_shape"):
+                    y.backward()
+            else:
+                y.backward()
 
 
 def test_the_plan_of_an_equal_graph_is_found_again(runs: list[int], where: str) -> None:
@@ -278,3 +395,24 @@ def test_a_graph_whose_leaf_is_on_a_device_may_be_computed_on_the_host() -> None
             F.mul2(F.tanh(x), y).backward()
             np.testing.assert_allclose(x.g, (1 - np.tanh([1, 2]) ** 2) * [3, 4], rtol=1e-5)
             np.testing.assert_allclose(y.g, np.tanh([1, 2]), rtol=1e-5)
+
+
+def test_a_recurrent_layer_gives_the_gradients_of_a_recorded_one(runs: list[int], where: str) -> None:
+    def trained(step: int, *, auto: bool) -> list[np.ndarray]:
+        draw = np.random.default_rng(step)
+        shapes = (3, 2, 4), (1, 1, 2, 5), (1, 1, 2, 5), (1, 4, 5, 9)
+        leaves = [Variable.from_numpy_array(draw.standard_normal(shape).astype(np.float32)) for shape in shapes]
+        for each in leaves:
+            each.need_grad = True
+        with nn.auto_forward(auto):
+            y, h, c = F.lstm(*leaves, training=True)
+            root = F.mean(F.tanh(y)) + F.sum(h * c)
+            if not auto:
+                root.forward()
+            root.backward()
+        return [each.g.copy() for each in leaves]
+
+    for step in range(5):
+        for found, wanted in zip(trained(step, auto=True), trained(step, auto=False), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert runs
