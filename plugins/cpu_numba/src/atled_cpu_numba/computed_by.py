@@ -67,6 +67,8 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
         "MaxPooling",
         "MaxPoolingGather",
         "MaxPoolingGrad",
+        "SumPooling",
+        "SumPoolingGrad",
     ),
     "kernels.pooling.cut_windows": (
         "WindowMax",
@@ -76,7 +78,6 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
         "WindowSum",
         "WindowSumGrad",
     ),
-    "kernels.pooling.sums": ("SumPooling", "SumPoolingGrad"),
     "kernels.pooling.regions": ("RoiPooling", "RoiPoolingGather", "RoiPoolingGrad"),
     "kernels.products.dot": ("Dot",),
     "kernels.random.places": ("RandomCrop", "RandomFlip", "RandomShift"),
@@ -107,7 +108,7 @@ EITHER_LAYOUT = (*KERNELS["kernels.enlarging"], *KERNELS["kernels.pooling.cut_wi
 """Ops whose kernels take images with the channels in front or behind."""
 
 CHANNELS_BEHIND = frozenset(
-    ("AveragePooling", "AveragePoolingGrad", "MaxPooling", "MaxPoolingGrad", *KERNELS["kernels.pooling.sums"])
+    ("AveragePooling", "AveragePoolingGrad", "MaxPooling", "MaxPoolingGrad", "SumPooling", "SumPoolingGrad")
 )
 """Ops of whose calls some are taken with the channels behind; `kernels.pooling.channel_last` says which."""
 

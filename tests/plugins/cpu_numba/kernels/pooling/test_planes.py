@@ -243,6 +243,24 @@ def test_average_pooling_and_its_gradient(run, parts, shape, kernel, stride, pad
     np.testing.assert_allclose(gx, expected.reshape(shape), atol=error)
 
 
+@all_cases
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_sum_pooling_and_its_gradient(run, parts, shape, kernel, stride, pad, ignore_border, dtype):
+    rng, axes = np.random.default_rng(0), len(kernel)
+    weights, counts = average_weights(shape[-axes:], kernel, stride, pad, ignore_border, False)
+    weights, error = (weights > 0).astype("d"), 16 * np.prod(kernel) * np.finfo(dtype).eps
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
+    planes = int(np.prod(shape[:-axes]))
+    x, y = rng.standard_normal(shape).astype(dtype), np.full(shape[:-axes] + counts, np.nan, dtype)
+    assert run(pooling, "SumPooling", [x], [y], parts=parts, **geometry) == 0
+    expected = x.reshape(planes, weights.shape[1]).astype("d") @ weights.T
+    np.testing.assert_allclose(y, expected.reshape(y.shape), atol=error)
+    gy, gx = rng.standard_normal(y.shape).astype(dtype), np.full(shape, np.nan, dtype)
+    assert run(pooling, "SumPoolingGrad", [gy], [gx], parts=parts, shape=shape[-axes:], **geometry) == 0
+    expected = gy.reshape(planes, weights.shape[0]).astype("d") @ weights
+    np.testing.assert_allclose(gx, expected.reshape(shape), atol=error)
+
+
 @pytest.mark.parametrize("sizes", [(4, 12), (46, 56), (6, 500), (4, 514), (6, 8)])
 @pytest.mark.parametrize("name", ["MaxPoolingGrad", "AveragePoolingGrad"])
 @pytest.mark.parametrize("dtype", ["f", "d"])

@@ -67,7 +67,20 @@ def test_averages_are_the_references(run, kernel, stride, dtype, including_pad):
 
 
 @KINDS
-@pytest.mark.parametrize("op", ["MaxPooling", "AveragePooling"])
+@DTYPES
+def test_sums_are_the_references(run, kernel, stride, dtype):
+    rng, spec = np.random.default_rng(0), op_spec("SumPooling")
+    for sizes in ((height, width) for width in WIDTHS for height in (2, 5)):
+        for geometry, counts in geometries(kernel, stride, sizes):
+            x = rng.standard_normal((2, *sizes)).astype(dtype)
+            wanted = spec.reference(x, channel_last=False, **geometry)
+            y = np.full((2, *counts), np.nan, dtype)
+            assert run(pooling, "SumPooling", [x], [y], **geometry) == 0
+            np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5, err_msg=f"{sizes} {geometry}")
+
+
+@KINDS
+@pytest.mark.parametrize("op", ["MaxPooling", "AveragePooling", "SumPooling"])
 def test_shares_give_the_same_bits(run, parts, kernel, stride, op):
     x = np.random.default_rng(0).standard_normal((7, 13, 21)).astype("f")
     ((geometry, counts), *_) = geometries(kernel, stride, x.shape[1:])
@@ -80,13 +93,15 @@ def test_shares_give_the_same_bits(run, parts, kernel, stride, op):
 
 @pytest.mark.parametrize("config", list(NARROW))
 @pytest.mark.parametrize("stride", [1, 2])
-def test_averages_in_half_and_bf16_are_those_of_float32_rounded_once(config, stride):
+def test_averages_and_sums_in_half_and_bf16_are_those_of_float32_rounded_once(config, stride):
     rng = np.random.default_rng(0)
     for width in (1, 2, 5, *range(15, 22), 32, 33, 34, 40):
         for geometry, _ in geometries(3, stride, (4, width)):
             x = any_numbers(rng, (2, 4, width), NARROW[config])
             average = partial(F.average_pooling, **geometry, including_pad=geometry["pad"] == (0, 0))
             check_rounded(computed(config, average, x), computed("float", average, x.astype("f")))
+            add = partial(F.sum_pooling, **geometry)
+            check_rounded(computed(config, add, x), computed("float", add, x.astype("f")))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ class Block:
     pad_h: int
     pad_w: int
     including_pad: int  # whether the places of the padding count
+    adds: int  # whether windows are added up, in place of averaged
     large: int  # address of the larger array: x or gx
     small: int  # address of the smaller one: y, gy or ggx
     place: int  # address

@@ -161,17 +161,36 @@ def make_max_block(columns: int, dtype: str) -> Any:
     )
 
 
-def make_average_block(columns: int, dtype: str) -> Any:
-    """An intrinsic for the averages; arguments as in `make_max_block`, of which `place` is not read."""
+def _share(w: Writer, adds: Any) -> Any:
+    """What the elements of a window are multiplied with, as a vector: a quarter, or 1 where `adds` is not 0."""
+    builder, one = w.builder, ir.Constant(w.float, 1.0)
+    return w.splat(builder.select(builder.icmp_signed("!=", adds, w.number(0)), one, ir.Constant(w.float, 0.25)))
 
-    def generate(w, top, bottom, y, place, count):
+
+def make_average_block(columns: int, dtype: str) -> Any:
+    """An intrinsic average_block((top, bottom, y, adds, count)) for the averages; arguments as in `make_max_block`.
+
+    adds: not 0 for sums instead.
+
+    The columns of a window are added up first, whichever way its elements are read.
+    """
+
+    def generate(w, top, bottom, y, adds, count):
         builder = w.builder
         top, bottom, y = w.pointer(top), w.pointer(bottom), w.pointer(y)
 
+        def sum_windows(mask):
+            if columns or _has_pairs(w):
+                a, b, c, d = _load_windows(w, columns, top, bottom, mask)
+                return builder.fadd(builder.fadd(a, c), builder.fadd(b, d))
+            upper, lower = ([_load(w, w.at(row, i * w.width), mask(2, i)) for i in (0, 1)] for row in (top, bottom))
+            # So half as many elements change their places, and most of them within lanes.
+            left, right, order = _alternate(w, [builder.fadd(a, c) for a, c in zip(upper, lower, strict=True)])
+            total = builder.fadd(left, right)
+            return builder.shuffle_vector(total, total, order)
+
         def write(mask):
-            a, b, c, d = _load_windows(w, columns, top, bottom, mask)
-            total = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
-            _store(w, builder.fmul(total, w.constant(0.25)), y, mask(1, 0))
+            _store(w, builder.fmul(sum_windows(mask), _share(w, adds)), y, mask(1, 0))
 
         _whole_or_masked(w, count, write)
 
@@ -191,17 +210,18 @@ def _spread(w: Writer, columns: int, values: Any, part: int) -> Any:
 
 
 def make_spread_block(columns: int, dtype: str) -> Any:
-    """An intrinsic spread_block((gy, place, row, gx, count)): a quarter of each window's gy goes to its elements.
+    """An intrinsic spread_block((gy, adds, row, gx, count)): a quarter of each window's gy goes to its elements.
 
-    With `columns`, to all four elements; else to the two elements of one row, the one at `gx`. place, row: not read.
+    With `columns`, to all four elements; else to the two elements of one row, the one at `gx`. row: not read.
+    adds: not 0 for all of gy instead.
     """
 
-    def generate(w, gy, place, row, gx, count):
+    def generate(w, gy, adds, row, gx, count):
         builder = w.builder
         gy, gx = w.pointer(gy), w.pointer(gx)
 
         def write(mask):
-            values = builder.fmul(_load(w, gy, mask(1, 0)), w.constant(0.25))
+            values = builder.fmul(_load(w, gy, mask(1, 0)), _share(w, adds))
             if not columns and _has_pairs(w):
                 w.store_pairs(values, values, gx, mask(1, 0))
                 return

@@ -1,5 +1,7 @@
 """Pooling in the two cases that networks use most: windows of 2 x 2 that tile the planes, and averages of whole planes.
 
+Kernels for averages make sums as well.
+
 Shares are made of planes, the rows of which follow one another without gaps.
 """
 
@@ -32,13 +34,13 @@ def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]
     @kernel
     def pairs(block, part, parts):
         w = words(block)
-        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
+        width, rows, columns, adds = w[Block.width], w[Block.rows], w[Block.columns], w[Block.adds]
         windows = rows * columns
         first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
         if has_short and columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
                 x, y = w[Block.large] + 4 * element * f, w[Block.small] + element * f
-                place, left = w[Block.place] + f, after * windows - f
+                place, left = w[Block.place] + f if maxima else adds, after * windows - f
                 if columns == 8:
                     eight((x, 0, y, place, left))
                 elif columns == 4:
@@ -58,7 +60,7 @@ def _build_forward(dtype: str, maxima: bool, places: bool) -> Callable[..., int]
                         top + 2 * element * j,
                         bottom + 2 * element * j,
                         w[Block.small] + element * f,
-                        w[Block.place] + f,
+                        w[Block.place] + f if maxima else adds,
                         after * windows - f,
                     )
                 )
@@ -85,7 +87,7 @@ def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
     @kernel
     def pairs_grad(block, part, parts):
         w = words(block)
-        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
+        width, rows, columns, adds = w[Block.width], w[Block.rows], w[Block.columns], w[Block.adds]
         windows = rows * columns
         first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
         if maxima:
@@ -96,7 +98,7 @@ def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
                 return PLACE_OUT_OF_RANGE
         if has_short and columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                gy, place = w[Block.small] + element * f, w[Block.place] + f
+                gy, place = w[Block.small] + element * f, w[Block.place] + f if maxima else adds
                 gx, left = w[Block.large] + 4 * element * f, after * windows - f
                 if columns == 8:
                     eight((gy, place, 0, gx, left))
@@ -120,7 +122,7 @@ def _build_backward(dtype: str, maxima: bool, past: bool) -> Callable[..., int]:
                     in_row(
                         (
                             w[Block.small] + element * (f + j),
-                            w[Block.place] + f + j,
+                            w[Block.place] + f + j if maxima else adds,
                             row % 2,
                             gx + 2 * element * j,
                             left,
@@ -151,7 +153,8 @@ def _build_plane_average(dtype: str) -> Callable[..., int]:
         for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
             y = w[Block.small] + element * plane
             sum_plane((w[Block.large] + element * plane * size, size, y))
-            floats(y)[0] /= size
+            if w[Block.adds] == 0:
+                floats(y)[0] /= size
         return 0
 
     return plane_average
@@ -169,7 +172,8 @@ def _build_plane_average_grad(dtype: str) -> Callable[..., int]:
         size = w[Block.height] * w[Block.width]
         for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
             gx, value = floats(w[Block.large] + element * plane * size), floats(w[Block.small])[plane]
-            value /= size
+            if w[Block.adds] == 0:
+                value /= size
             for j in range(size):
                 gx[j] = value
         return 0
@@ -177,20 +181,31 @@ def _build_plane_average_grad(dtype: str) -> Callable[..., int]:
     return plane_average_grad
 
 
+_AVERAGE_PAIRS = kernels_by_dtype("average_pairs", _build_forward, False, False, dtypes=ANY)
+_AVERAGE_PAIRS_GRAD = kernels_by_dtype("average_pairs_grad", _build_backward, False, False, dtypes=ANY)
+_AVERAGE_PAIRS_GRAD_PAST = kernels_by_dtype("average_pairs_grad_past", _build_backward, False, True)
+_PLANE_AVERAGE = kernels_by_dtype("plane_average", _build_plane_average)
+_PLANE_AVERAGE_GRAD = kernels_by_dtype("plane_average_grad", _build_plane_average_grad)
+
 PAIRS = {
     "MaxPooling": kernels_by_dtype("max_pairs", _build_forward, True, True, dtypes=ANY),
     "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad", _build_backward, True, False, dtypes=ANY),
-    "AveragePooling": kernels_by_dtype("average_pairs", _build_forward, False, False, dtypes=ANY),
-    "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad", _build_backward, False, False, dtypes=ANY),
+    "AveragePooling": _AVERAGE_PAIRS,
+    "AveragePoolingGrad": _AVERAGE_PAIRS_GRAD,
+    "SumPooling": _AVERAGE_PAIRS,
+    "SumPoolingGrad": _AVERAGE_PAIRS_GRAD,
 }
 PAIRS_ALONE = kernels_by_dtype("max_pairs_alone", _build_forward, True, False, dtypes=ANY)
 """Maxima without their places."""
 
 PAIRS_PAST_CACHES = {
     "MaxPoolingGrad": kernels_by_dtype("max_pairs_grad_past", _build_backward, True, True),
-    "AveragePoolingGrad": kernels_by_dtype("average_pairs_grad_past", _build_backward, False, True),
+    "AveragePoolingGrad": _AVERAGE_PAIRS_GRAD_PAST,
+    "SumPoolingGrad": _AVERAGE_PAIRS_GRAD_PAST,
 }
 PLANES = {
-    "AveragePooling": kernels_by_dtype("plane_average", _build_plane_average),
-    "AveragePoolingGrad": kernels_by_dtype("plane_average_grad", _build_plane_average_grad),
+    "AveragePooling": _PLANE_AVERAGE,
+    "AveragePoolingGrad": _PLANE_AVERAGE_GRAD,
+    "SumPooling": _PLANE_AVERAGE,
+    "SumPoolingGrad": _PLANE_AVERAGE_GRAD,
 }

@@ -1,4 +1,4 @@
-"""Pooling over one or two trailing axes: maxima, averages and their gradients; `slices` brings more to two.
+"""Pooling over one or two trailing axes: maxima, averages, sums and their gradients; `slices` brings more to two.
 
 The forward kernels go through a row of windows in vectors, see `window_rows`; for those that networks use most see
 `pairs` and `windows`.
@@ -106,18 +106,21 @@ def _build_average(dtype: str) -> Callable[..., int]:
         kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
         stride_w, pad_h, pad_w = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w]
         margin_h, margin_w = (pad_h, pad_w) if w[Block.including_pad] != 0 else (0, 0)
+        adds = w[Block.adds] != 0
         factor_at = w[Block.workspace] + part * w[Block.share_bytes]
         factors_at = factor_at + 64
         factor, factors = floats(factor_at), floats(factors_at)
         for j in range(columns):
             left = j * stride_w - pad_w
-            factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
+            counted = max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
+            factors[j] = 1.0 / (1 if adds else counted)
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
             x = w[Block.large] + element * plane * height * width
             for i in range(rows):
                 y = w[Block.small] + element * (plane * rows + i) * columns
                 top = i * stride_h - pad_h
-                factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                counted = max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                factor[0] = 1.0 / (1 if adds else counted)
                 first = max(0, top)
                 count = max(0, min(height, top + kernel_h) - first)
                 if stride_w == 2 and kernel_w == 2:
@@ -149,6 +152,7 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
         kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
         stride_w, pad_h, pad_w = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w]
         margin_h, margin_w = (pad_h, pad_w) if w[Block.including_pad] != 0 else (0, 0)
+        adds = w[Block.adds] != 0
         factor_at = w[Block.workspace] + part * w[Block.share_bytes]
         factors_at = factor_at + 64
         sums_at = factors_at + (w[Block.share_bytes] - 64) // 2
@@ -156,7 +160,8 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
         pairs = kernel_w == 2 and stride_w == 2 and pad_w == 0
         for j in range(columns):
             left = j * stride_w - pad_w
-            factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
+            counted = max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
+            factors[j] = 1.0 / (1 if adds else counted)
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
             summed = -1, -1  # the rows of windows that the row above is of
             for h in range(height):
@@ -177,7 +182,8 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
                 summed = first, after
                 for i in range(first, after):
                     top = i * stride_h - pad_h
-                    factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                    counted = max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                    factor[0] = 1.0 / (1 if adds else counted)
                     gy = w[Block.small] + element * (plane * rows + i) * columns
                     scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
                 done = 0
@@ -203,12 +209,16 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
     return average_pooling_grad
 
 
+_AVERAGES = kernels_by_dtype("average_pooling", _build_average)
+_AVERAGES_GRAD = kernels_by_dtype("average_pooling_grad", _build_average_grad)
 _KERNELS = {
     "MaxPooling": maxima.MAXIMA,
     "MaxPoolingGrad": kernels_by_dtype("max_pooling_grad", partial(_build_placed, gathering=False)),
     "MaxPoolingGather": kernels_by_dtype("max_pooling_gather", partial(_build_placed, gathering=True)),
-    "AveragePooling": kernels_by_dtype("average_pooling", _build_average),
-    "AveragePoolingGrad": kernels_by_dtype("average_pooling_grad", _build_average_grad),
+    "AveragePooling": _AVERAGES,
+    "AveragePoolingGrad": _AVERAGES_GRAD,
+    "SumPooling": _AVERAGES,
+    "SumPoolingGrad": _AVERAGES_GRAD,
 }
 
 # Words of inputs and outputs.
@@ -218,7 +228,10 @@ _ARGUMENTS = {
     "MaxPoolingGather": (Block.large, Block.place, Block.small),
     "AveragePooling": (Block.large, Block.small),
     "AveragePoolingGrad": (Block.small, Block.large),
+    "SumPooling": (Block.large, Block.small),
+    "SumPoolingGrad": (Block.small, Block.large),
 }
+_FORWARD_SUMS = ("AveragePooling", "SumPooling")
 
 
 def accepts(call: Call) -> bool | str:
@@ -242,7 +255,7 @@ def accepts(call: Call) -> bool | str:
 def narrow_arguments(call: Call) -> tuple[int, ...]:
     """Which arguments are taken as they are where they are narrow: all floats.
 
-    By windows of 2 x 2 that tile planes, and averages of short windows.
+    By windows of 2 x 2 that tile planes, and averages and sums of short windows.
     """
     large, small = _arrays(call)
     descs = [*call.inputs, *call.outputs]
@@ -254,8 +267,8 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     if not (is_planar and is_narrow):
         return ()
     name, (height, width) = call.spec.name, (_ONE_ROW, *axes)[-2:]
-    is_average = name == "AveragePooling" and windows.kernel_for(name, large.dtype.name, height, width) is not None
-    if not (is_average or _are_pairs((height, width))):
+    are_short = name in _FORWARD_SUMS and windows.kernel_for(name, large.dtype.name, height, width) is not None
+    if not (are_short or _are_pairs((height, width))):
         return ()
     return tuple(n for n, desc in enumerate(descs) if desc is not None and desc.dtype == large.dtype)
 
@@ -263,7 +276,7 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
 def prepare(call: Call) -> Prepared:
     """MaxPooling: x -> y, place.  MaxPoolingGrad: gy, place -> gx.  MaxPoolingGather: ggx, place -> y.
 
-    AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
+    AveragePooling, SumPooling: x -> y.  AveragePoolingGrad, SumPoolingGrad: gy -> gx.
     """
     if call.attributes.get("channel_last"):
         return channel_last.prepare(call)
@@ -275,8 +288,8 @@ def prepare(call: Call) -> Prepared:
     is_part = width.result > 1 or height.result > 1
     if turned.fits(call, axes):
         return turned.prepare(call)
-    if call.spec.name == "AveragePooling" and is_part and width.kernel > _MOST_WINDOW and _are_tiles((height, width)):
-        return any_axes.prepare(_means(_arrays(call)[0], height, width))
+    if call.spec.name in _FORWARD_SUMS and is_part and width.kernel > _MOST_WINDOW and _are_tiles((height, width)):
+        return any_axes.prepare(_over_axes(call, height, width))
     return _prepare_planar(call)
 
 
@@ -304,11 +317,11 @@ def _prepare_planar(call: Call) -> Prepared:
     height, width = (_ONE_ROW, *axes)[-2:]
     dtype, alone = large.dtype.name, name == "MaxPooling" and not call.wanted[1]
     kernel, note = _special(name, dtype, height, width, alone)
-    found = windows.kernel_for(name, dtype, height, width) if alone or name == "AveragePooling" else None
+    found = windows.kernel_for(name, dtype, height, width) if alone or name in _FORWARD_SUMS else None
     share_bytes = strip = 0
     if kernel is None and found is not None:
         kernel, note, share_bytes = found, "short windows", windows.share_bytes(dtype, width)
-    elif name.startswith("Average"):
+    elif name.startswith(_FORWARD_SUMS):
         # A factor for each column of windows, one for the row, or the sum of some rows.
         share_bytes = 64 + 2 * in_lines(large.dtype.itemsize * small.shape[-1])
     elif kernel is None and name == "MaxPooling":
@@ -317,6 +330,7 @@ def _prepare_planar(call: Call) -> Prepared:
         Block,
         planes=planes,
         including_pad=int(call.attributes.get("including_pad", False)),
+        adds=int(name.startswith("Sum")),
         share_bytes=share_bytes,
         wide=int(height.kernel * width.kernel > MOST_BYTE_PLACES),
         strip=strip,
@@ -363,8 +377,9 @@ def _are_tiles(axes: Sequence[Axis]) -> bool:
     return all((axis.pad, axis.stride, axis.source) == (0, axis.kernel, axis.kernel * axis.result) for axis in axes)
 
 
-def _means(large: ArrayDesc, height: Axis, width: Axis) -> Call:
-    """The averages of windows that tile the planes: means over two axes of four."""
+def _over_axes(call: Call, height: Axis, width: Axis) -> Call:
+    """The averages or sums of windows that tile the planes: means or sums over two axes of four."""
+    large, op = _arrays(call)[0], "Sum" if call.spec.name == "SumPooling" else "Mean"
     x = ArrayDesc((large.size // max(1, height.kernel * width.source), height.kernel, width.result, width.kernel))
     y = ArrayDesc((x.shape[0], width.result), large.dtype)
-    return Call(op_spec("Mean"), (x.astype(large.dtype),), (y,), {"axes": (1, 3), "keep_dims": False})
+    return Call(op_spec(op), (x,), (y,), {"axes": (1, 3), "keep_dims": False})

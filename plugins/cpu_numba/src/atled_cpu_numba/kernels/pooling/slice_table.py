@@ -12,7 +12,7 @@ from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, 
 
 @layout
 class Target:
-    """What the table for maxima and averages has of each target slice."""
+    """What the table for maxima, averages and sums has of each target slice."""
 
     count: int  # of sources
     pairs: int = 0  # a `Pair` each
@@ -22,7 +22,7 @@ class Target:
 class Pair:
     """What it has of each source of a target."""
 
-    number: int  # the place of the window's slice, or the divisor
+    number: int  # the place of the window's slice, or the divisor, 1 of sums
     source: int
 
 
@@ -30,13 +30,13 @@ TARGET_WORDS, PAIR_WORDS = size_of(Target), size_of(Pair)
 
 
 def pair_words(name: str, leading: Sequence[Axis], *, including_pad: bool) -> list[int]:
-    """The table for maxima and averages: of each target slice the sources, `Target` and `Pair` by `Pair`."""
+    """The table for maxima, averages and sums: of each target slice the sources, `Target` and `Pair` by `Pair`."""
     seen = _seen(leading)
     if name == "MaxPooling":
         pairs = seen
     else:
         divisors = [
-            math.prod(counts)
+            1 if name.startswith("Sum") else math.prod(counts)
             for counts in itertools.product(*(_counted(axis, including_pad=including_pad) for axis in leading))
         ]
         pairs = [[(divisor, source) for _, source in of_one] for divisor, of_one in zip(divisors, seen, strict=True)]

@@ -67,7 +67,7 @@ class Block:
     inner_workspace_at: int  # where it begins in a share's workspace, in bytes, behind the inner kernel's block
     pooled_at: int  # where the pooled slices begin there
     places_at: int  # where their places begin there
-    spreads: int  # whether averages go from windows to elements
+    spreads: int  # whether averages or sums go from windows to elements
 
 
 # Words of inputs and outputs.
@@ -77,6 +77,8 @@ _ARGUMENTS = {
     "MaxPoolingGather": (Block.large, Block.place, Block.small),
     "AveragePooling": (Block.large, Block.small, Block.workspace),
     "AveragePoolingGrad": (Block.small, Block.large, Block.workspace),
+    "SumPooling": (Block.large, Block.small, Block.workspace),
+    "SumPoolingGrad": (Block.small, Block.large, Block.workspace),
 }
 
 
@@ -270,6 +272,8 @@ _KERNELS = {
     "MaxPoolingGather": kernels_by_dtype("max_slices_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": _AVERAGE,
     "AveragePoolingGrad": _AVERAGE,
+    "SumPooling": _AVERAGE,
+    "SumPoolingGrad": _AVERAGE,
 }
 
 
@@ -351,7 +355,7 @@ def _with_inner(name: str, native: Native, table: list[int], sizes: dict[str, in
         inner=native.address,
         inner_block=size_of(Block) + len(table),
         count=len(native.block),
-        spreads=int(name == "AveragePoolingGrad"),
+        spreads=int(name.endswith("Grad")),
         **_inner_words(name, native),
         **sizes,
     )

@@ -1,7 +1,7 @@
-"""Pooling forward by windows of 2 x 2 with strides of 2, or 3 x 3 with 1 or 2: maxima without places, and averages.
+"""Pooling forward by windows of 2 x 2 with strides of 2, or 3 x 3 with 1 or 2: maxima without places, averages, sums.
 
 A row of windows after the other, from up to three rows of the plane, see `window_blocks`. Shares are made of planes.
-Averages of 3 x 3 take half as it is, and long rows of bf16, by pairs of neighbours: in less time than casts.
+Averages and sums of 3 x 3 take half as it is, and long rows of bf16, by pairs of neighbours: in less time than casts.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ def _build(dtype: str, size: int, stride: int, maxima: bool) -> Callable[..., in
         factors_at = factor_at + 64
         zeros_at = factors_at + (real_bytes * columns + 63) // 64 * 64
         margin_h, margin_w = (pad_h, pad_w) if w[Block.including_pad] != 0 else (0, 0)
+        adds = w[Block.adds] != 0
         factor, factors, zeros = floats(factor_at), floats(factors_at), floats(zeros_at)
         if not maxima:
             for j in range(columns):
                 left = j * stride - pad_w
-                factors[j] = number(1) / number(min(left + size, width + margin_w) - max(left, -margin_w))
+                counted = min(left + size, width + margin_w) - max(left, -margin_w)
+                factors[j] = number(1) / number(1 if adds else counted)
             for j in range(width):
                 zeros[j] = number(0)  # its bits are zeros of half and bf16, too
         cut = max(0, (columns - 1) * stride - pad_w + size - width)  # elements of the last window
@@ -88,7 +90,8 @@ def _build(dtype: str, size: int, stride: int, maxima: bool) -> Callable[..., in
                     highest, lowest = x, x + element * (height - 1) * width
                     a, b, c = max(a, highest), min(max(b, highest), lowest), min(c, lowest)
                 else:
-                    factor[0] = number(1) / number(min(top + size, height + margin_h) - max(top, -margin_h))
+                    counted = min(top + size, height + margin_h) - max(top, -margin_h)
+                    factor[0] = number(1) / number(1 if adds else counted)
                     a = zeros_at if top < 0 else a
                     b = zeros_at if top + 1 < 0 or top + 1 >= height else b
                     c = zeros_at if top + 2 >= height else c
@@ -112,7 +115,8 @@ def _kernels(maxima: bool) -> Mapping[tuple[int, int], Mapping[str, Kernel]]:
     }
 
 
-_KERNELS = {"MaxPooling": _kernels(True), "AveragePooling": _kernels(False)}
+_AVERAGES = _kernels(False)
+_KERNELS = {"MaxPooling": _kernels(True), "AveragePooling": _AVERAGES, "SumPooling": _AVERAGES}
 
 
 def kernel_for(name: str, dtype: str, height: Axis, width: Axis) -> Kernel | None:
