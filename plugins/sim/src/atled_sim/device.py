@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 
@@ -58,7 +59,7 @@ class SimDevice:
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype) -> SimArray:
         """A new array with poisoned contents."""
         faults.check("allocation", self.device_id, lambda: f"allocation of {dtype.name}{list(shape)} on {self}")
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        nbytes = math.prod(shape) * dtype.itemsize
         array = SimArray(Block(self.memory, nbytes), shape, dtype)
         self._count(allocations=1)
         return array
