@@ -50,7 +50,10 @@ class HookSpecs:
 
     @hookspec(firstresult=True)
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """The Context that `get_extension_context(name, ...)` gives; None if the name is not the plugin's."""
+        """The Context that `get_extension_context(name, ...)` gives; None if the name is not the plugin's.
+
+        Without this hook it is the backend of that name, then the reference.
+        """
 
     @hookspec(firstresult=True)
     def atled_warm(self, backend: str, type_config: str) -> Iterable[Warming]:  # type: ignore[empty-body]  # as above

@@ -182,6 +182,8 @@ def get_extension_context(
 ) -> Context:
     """The Context that the plugin of that extension name proposes: `get_extension_context("cpu")`.
 
+    A plugin without the hook `atled_preset` proposes its backend of that name, then the reference.
+
     device_id: a string, or a number as scripts pass it.  options: `fallback`, `deterministic`, `local_errors` as in
         Context; what else there is goes to the plugin.
     PluginError: no usable plugin has the name. What the plugin's preset raises passes through.
@@ -189,13 +191,23 @@ def get_extension_context(
     fields = {key: options.pop(key) for key in ("fallback", "deterministic", "local_errors") if key in options}
     device = str(device_id) if isinstance(device_id, int) and not isinstance(device_id, bool) else device_id
     asked = f"get_extension_context({name!r})"
-    plugin = _extension(discovery.registry(), name, asked)
-    preset = plugin.hooks.call("atled_preset", name=name, type_config=type_config, device_id=device, options=options)
+    registry = discovery.registry()
+    plugin = _extension(registry, name, asked)
+    if plugin.hooks.has("atled_preset"):
+        given = {"name": name, "type_config": type_config, "device_id": device, "options": options}
+        preset = plugin.hooks.call("atled_preset", **given)
+        what = f"its atled_preset gave {preset!r}"
+    elif any(info.name == name for info in plugin.record.declared):
+        backends = [f"{name}:{type_config}", f"reference:{type_config}"]
+        array_class = next(iter(registry.array_class_names(name)), "")
+        preset = Context(backends, device_id=device, **{"array_class": array_class, **options})
+    else:
+        preset, what = None, "it has neither a backend of that name nor the hook atled_preset"
     if not isinstance(preset, Context):
         raise PluginError(
             message(
                 asked,
-                f"{plugin.record.title} lists this extension name, but its atled_preset gave {preset!r}",
+                f"{plugin.record.title} lists this extension name, but {what}",
                 "",
                 "make the Context by hand: Context(['name:float'])",
             )

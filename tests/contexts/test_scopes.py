@@ -6,16 +6,20 @@ import threading
 import pytest
 
 from atled_contexts import (
+    API_VERSION,
+    BackendInfo,
     Context,
     ContextError,
     ContextScopeError,
     PluginError,
+    PluginInfo,
     Unusable,
     bind,
     context_in_force,
     context_scope,
     get_current_context,
     get_extension_context,
+    hookimpl,
     register_plugin,
     reset_default_context,
     set_default_context,
@@ -172,6 +176,32 @@ def test_a_preset_that_gives_no_context_is_an_error(reference):
     register_plugin("bare", FakePlugin("bare", extension_names=("bare",)))
     with pytest.raises(PluginError, match=r"atled-bare 0.1 lists this extension name, but its atled_preset gave None"):
         get_extension_context("bare")
+
+
+class Plain:
+    """A plugin without presets."""
+
+    def __init__(self, name: str, backend: str) -> None:
+        self.info = PluginInfo(name, API_VERSION, f"atled-{name}", "0.1", (BackendInfo(backend),), (name,))
+
+    @hookimpl
+    def atled_info(self):
+        return self.info
+
+
+def test_without_a_preset_an_extension_is_its_backend_and_the_reference(reference):
+    register_plugin("plain", Plain("plain", "plain"))
+    assert get_extension_context("plain", fallback="raise") == Context(
+        ["plain:float", "reference:float"], fallback="raise"
+    )
+    with pytest.raises(TypeError, match="nonsense"):
+        get_extension_context("plain", nonsense=1)
+
+
+def test_without_a_preset_an_extension_needs_a_backend_of_its_name(reference):
+    register_plugin("other", Plain("other", "special"))
+    with pytest.raises(PluginError, match="neither a backend of that name nor the hook atled_preset"):
+        get_extension_context("other")
 
 
 def test_using_overrides_other_arguments_with_or_without_backends(host):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from typing import Any
 
-from atled.plugin import BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
+from atled.plugin import BackendInfo, PluginInfo, Registrar, Unusable, Usable, hookimpl
 from atled_opencl import operations, runtime
 from atled_opencl.arrays import OpenCLArrayClass
 from atled_opencl.elementwise import provide
@@ -46,13 +44,6 @@ class OpenCLPlugin:
     def atled_devices(self, backend: str) -> list[str]:
         """The devices of all platforms, by number."""
         return [str(number) for number in range(len(runtime.devices()))]
-
-    @hookimpl
-    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """`get_extension_context("opencl")`: what has no kernel goes to the reference."""
-        if name != "opencl":
-            return None
-        return Context([f"opencl:{type_config}", f"reference:{type_config}"], "OpenCLArray", device_id, **options)
 
 
 PLUGIN = OpenCLPlugin()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from typing import Any
 
-from atled.plugin import BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
+from atled.plugin import BackendInfo, PluginInfo, Registrar, Unusable, Usable, hookimpl
 from atled_torch.arrays import TorchArrayClass
 from atled_torch.implementations import provide
 
@@ -36,13 +34,6 @@ class TorchPlugin:
         """All ops as one family, and the array class."""
         registrar.family("torch", provide)
         registrar.array_class("TorchArray", ARRAY_CLASS, "torch", default=True)
-
-    @hookimpl
-    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """`get_extension_context("torch")`: what is not here goes to the reference."""
-        if name != "torch":
-            return None
-        return Context([f"torch:{type_config}", f"reference:{type_config}"], "TorchArray", device_id, **options)
 
 
 PLUGIN = TorchPlugin()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, hookimpl
+from atled.plugin import API_VERSION, BackendInfo, PluginInfo, Registrar, hookimpl
 from atled_sim.array_class import SimArrayClass
 from atled_sim.device import DEVICE_IDS
 from atled_sim.kernels import provide
@@ -37,13 +34,6 @@ class SimPlugin:
     def atled_devices(self, backend: str) -> list[str]:
         """Which devices there are."""
         return list(DEVICE_IDS)
-
-    @hookimpl
-    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """`get_extension_context("sim")`: what the device refuses goes to the reference."""
-        if name != "sim":
-            return None
-        return Context([f"sim:{type_config}", f"reference:{type_config}"], "SimArray", device_id, **options)
 
 
 PLUGIN = SimPlugin()
