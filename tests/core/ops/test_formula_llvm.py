@@ -291,6 +291,16 @@ def test_edges_are_as_in_numpy(operation, program, dtype):
     np.testing.assert_allclose(y, expected, rtol=4 * np.finfo(dtype).eps, atol=2e-45)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tanh_of_what_is_large_is_exactly_1(dtype):
+    large = [9.02, 9.5, 10.0, 20.0, 88.9, 1e30, np.inf] if dtype == "float32" else [20.0, 88.9, 1e300, np.inf]
+    x = np.resize(np.array(large, dtype), 37)  # vectors, and what is left
+    (y,) = run(one_input("tanh(x)"), [x, np.empty_like(x)])
+    (negative,) = run(one_input("tanh(x)"), [-x, np.empty_like(x)])
+    np.testing.assert_array_equal(y, np.ones_like(x))
+    np.testing.assert_array_equal(negative, -np.ones_like(x))
+
+
 @pytest.mark.parametrize("parts", [1, 3, 100])
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 1000])
 def test_shares_cover_every_element_once(n, parts):
