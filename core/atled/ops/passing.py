@@ -77,10 +77,10 @@ class Reshape(OpSpec):
     Args:
         x: (...) any dtype.
         shape: (S...), the new shape; one entry may be -1 and then follows from the others.
-        inplace: whether y shares the memory of x.
+        inplace: a wish of the caller that does not change the result: y shares the memory of x in any case.
 
     Returns:
-        y: (S...) dtype of x; a view.
+        y: (S...) dtype of x; a view. What is written into either is seen in the other.
 
     Raises:
         ValueError: the sizes differ, or -1 has no one meaning.
