@@ -25,6 +25,7 @@ import atled.functions as F
 from atled_cpu_numba import kept_files, machine_code, object_files, progress, store
 from atled_cpu_numba.machine_code import ObjectCode
 from atled_cpu_numba.store import IRKernel, Kernel, KernelError, StoreWarning, TransientKernel, set_progress, warm
+from forked import ignores_fork, in_child, needs_fork
 
 SUM_IR = "define i64 @sum(i64 %block, i64 %part, i64 %parts) {\n %a = add i64 %part, %parts\n ret i64 %a\n}"
 OTHER_IR = SUM_IR.replace("add", "mul")
@@ -691,3 +692,34 @@ def test_a_system_out_of_threads_compiles_and_tells_so_at_once(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
     assert "compiling cpu kernels" in capfd.readouterr().err
+
+
+class _Slow(IRKernel):
+    """A kernel in whose compilation there is time for a fork: LLVM's lock is held meanwhile."""
+
+    __slots__ = ("begun",)
+
+    def _compile(self) -> ObjectCode:
+        from llvmlite.binding import ffi
+
+        with ffi.lib._lock:
+            self.begun.set()
+            threading.Event().wait(0.5)  # until the fork is made, or waits; longer would only make the test slower
+            return super()._compile()
+
+
+@needs_fork
+@ignores_fork
+def test_a_fork_waits_for_what_another_thread_compiles() -> None:
+    slow = _Slow("sum", SUM_IR)
+    slow.begun = threading.Event()
+    thread = threading.Thread(target=slow.address)
+    thread.start()
+    assert slow.begun.wait(20)
+
+    def compile_another() -> None:
+        assert IRKernel("sum", OTHER_IR).address()
+
+    in_child(compile_another)
+    thread.join()
+    assert slow.address()

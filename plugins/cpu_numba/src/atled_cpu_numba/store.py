@@ -39,6 +39,8 @@ _NUMBA_SETTINGS = (
 _registered: weakref.WeakSet[Kernel] = weakref.WeakSet()
 
 _lock = threading.RLock()  # reentrant: the build of one kernel may ask for another one
+_is_waited_for = False  # whether the thread that forks has it
+_PATIENCE_S = 60.0  # of a fork, for the kernel that another thread compiles: seconds at most, unless it waits in turn
 
 
 class _StoredKernel:
@@ -298,10 +300,21 @@ def _source_file(source: str) -> str:
     return spec.origin
 
 
-def _after_fork() -> None:
+def _before_fork() -> None:
+    """Wait until no other thread compiles: llvmlite's lock, and what LLVM has under way, would stay so in the child."""
+    global _is_waited_for
+    _is_waited_for = _lock.acquire(timeout=_PATIENCE_S)
+
+
+def _after_fork_in_parent() -> None:
+    if _is_waited_for:
+        _lock.release()
+
+
+def _after_fork_in_child() -> None:
     global _lock
-    _lock = threading.RLock()  # another thread of the parent may have held it
+    _lock = threading.RLock()  # another thread of the parent may have held it for longer
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
