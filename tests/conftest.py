@@ -35,7 +35,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
         storage._buffer[0].fill(0xFF)  # NaN in every float dtype
 
     def poison(storage: HostStorage) -> None:
-        if not storage.exported:
+        if not storage.has_live_view:
             storage._buffer[0].fill(0xFF)
         free(storage)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ THREADS = (1, 3)
 
 Build = Callable[..., Any]  # of Variables: a Variable, or a sequence of them
 _BYTE = np.dtype(np.uint8)
+_NO_SHELF: Any = SimpleNamespace(free=[], limit=0, is_large=False, capacity=0)
 
 
 @contextmanager
@@ -49,7 +51,8 @@ def guarded_memory() -> Iterator[None]:
         values = guards[-1].values
         storage._buffer = (values, values.ctypes.data)
         storage.address = values.ctypes.data
-        storage.exported = True  # such memory never enters the pool
+        storage.exported = True  # arrays of such memory never come round again
+        storage._shelf = _NO_SHELF  # nor does it enter the pool
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HostStorage, "__init__", made)

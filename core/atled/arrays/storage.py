@@ -190,14 +190,19 @@ def _from_system(nbytes: int) -> np.ndarray:
 
 
 class _ViewEnd:
-    """Notes when the views of a storage went. Not the storage itself: a callback of its own would keep it alive."""
+    """Notes when the views of a storage went. Not the storage itself: a callback of its own would keep it alive.
 
-    __slots__ = ("number",)
+    number: by the count of writes when that was.  gone: the reference to the root of those that went last.
+    """
+
+    __slots__ = ("gone", "number")
 
     def __init__(self) -> None:
+        self.gone: weakref.ref[np.ndarray] | None = None
         self.number = 0
 
     def __call__(self, root: weakref.ref[np.ndarray]) -> None:
+        self.gone = root
         self.number = next(WRITES)
 
 
@@ -246,7 +251,7 @@ class HostStorage:
         _write_two(self._buffer[0].data, 0, first, second)
 
     def export(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """A writable view for the user. From now on the buffer never enters the pool: views may outlive us."""
+        """A writable view for the user, which may outlive us: the buffer enters the pool if none does."""
         self.exported = True
         self.seen_changed = True
         root = self._root() if self._root is not None else None
@@ -284,7 +289,8 @@ class HostStorage:
         except AttributeError:  # there was no memory for it
             return
         if (
-            not self.exported
+            # Where a collection of garbage drops the storage, the reference is dead before the views are.
+            (not self.exported or (self._view_end is not None and self._view_end.gone is self._root))
             and len(shelf.free) < shelf.limit
             and (not shelf.is_large or pool.has_room(shelf.capacity))
         ):

@@ -41,7 +41,54 @@ def test_a_dropped_buffer_is_used_again():
     assert pool.allocated_count == 1
 
 
-def test_a_buffer_with_views_never_enters_the_pool():
+@pytest.mark.parametrize("nbytes", [40, 1 << 20])
+def test_a_buffer_is_used_again_once_its_views_are_gone(nbytes):
+    pool = Pool()
+    for _ in range(3):
+        storage = HostStorage(nbytes, pool)
+        view = storage.export((10,), FLOAT32)
+        part = memoryview(view[2:5])
+        del view, part, storage
+    assert pool.allocated_count == 1
+    assert pool.statistics()["bytes_in_use"] == 0
+
+
+@pytest.mark.parametrize(
+    "of", [lambda view: view[2:5], lambda view: memoryview(view)[2:5], lambda view: view.T.data[2:5]]
+)
+def test_a_view_of_a_view_keeps_the_buffer_out_of_the_pool(of):
+    pool = Pool()
+    storage = HostStorage(40, pool)
+    storage.export((10,), FLOAT32)  # gone at once
+    view = storage.export((10,), FLOAT32)
+    view[:] = 7
+    part = of(view)
+    del view, storage
+    for _ in range(3):
+        HostStorage(40, pool).array((10,), FLOAT32)[:] = 8
+    assert list(part) == [7, 7, 7]
+
+
+def test_a_view_that_garbage_gives_away_keeps_the_buffer_out_of_the_pool():
+    pool, kept = Pool(), []
+
+    class Holder:
+        def __init__(self):
+            self.itself, self.storage = self, HostStorage(40, pool)
+            self.view = self.storage.export((10,), FLOAT32)
+
+        def __del__(self):
+            kept.append(self.view)
+
+    Holder()
+    gc.collect()
+    (view,) = kept
+    view[:] = 7
+    HostStorage(40, pool).array((10,), FLOAT32)[:] = 8
+    assert list(view) == [7] * 10
+
+
+def test_a_buffer_with_views_does_not_enter_the_pool():
     pool = Pool()
     storage = HostStorage(40, pool)
     view = storage.export((10,), FLOAT32)
