@@ -22,6 +22,12 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.convolution.weight": ("ConvolutionWeightGrad",),
     "kernels.random.augmentation": ("ImageAugmentation",),
     "kernels.composed": ("BinaryError", "CELU", "CReLU", "KLMultinomial", "LRN", "ScaleToNorm"),
+    "kernels.binarized": (
+        "BinaryConnectAffine",
+        "BinaryConnectConvolution",
+        "BinaryWeightAffine",
+        "BinaryWeightConvolution",
+    ),
     "kernels.broadcasting": ("BroadcastTo", "PReLU"),
     "kernels.embedding": ("Embed", "EmbedGrad"),
     "kernels.enlarging": ("Unpooling",),
@@ -46,6 +52,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.joining": ("Concatenate", "Split", "Stack"),
     "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
     "kernels.largest": ("TopKData",),
+    "kernels.mean_subtraction": ("MeanSubtraction",),
     "kernels.noise": ("VATNoise",),
     "kernels.padding": ("Pad",),
     "kernels.recurrent.sequences": (
@@ -155,16 +162,11 @@ _SMALL = "it reads nothing, and NumPy writes it at the speed of memory"
 
 ADOPTED: Mapping[str, str] = {
     "Arange": _SMALL,
-    "BinaryConnectAffine": f"{_OF_OTHERS}; a third of NNabla's time",
-    "BinaryConnectConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
-    "BinaryWeightAffine": f"{_OF_OTHERS}; a third of NNabla's time",
-    "BinaryWeightConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
     "Diagonal": _ROWS,
     "DiagonalMatrix": _ROWS,
     "Eye": _SMALL,
     "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
     "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
-    "MeanSubtraction": "a mean and a difference in NumPy; half of NNabla's time",
     "Reshape": "a view: nothing is computed",
     "SVD": _LAPACK,
     "Solve": _LAPACK,

@@ -15,7 +15,18 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Pack, Prepared, is_narrow, op_spec
 from atled_cpu_numba import elementwise
-from atled_cpu_numba.kernels import composed, filling, labels, narrow_units, noise, softmax, spared_casts, widened_units
+from atled_cpu_numba.kernels import (
+    binarized,
+    composed,
+    filling,
+    labels,
+    mean_subtraction,
+    narrow_units,
+    noise,
+    softmax,
+    spared_casts,
+    widened_units,
+)
 from atled_cpu_numba.kernels.convolution import weight_tiles
 from atled_cpu_numba.kernels.depthwise import narrow_planes
 from atled_cpu_numba.kernels.loop_block import LoopBlock
@@ -31,9 +42,14 @@ from atled_cpu_numba.kernels.winograd import narrow_collecting
 
 # Ops whose kernels read and write their large arrays as they are, narrow ones too: which of the arguments.
 _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
+    **dict.fromkeys(
+        ("BinaryConnectAffine", "BinaryConnectConvolution", "BinaryWeightAffine", "BinaryWeightConvolution"),
+        binarized.narrow_arguments,
+    ),
     **dict.fromkeys(("BinaryError", "CELU", "CReLU", "KLMultinomial"), composed.narrow_arguments),
     **dict.fromkeys(("Constant", "Sink"), filling.narrow_arguments),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
+    "MeanSubtraction": mean_subtraction.narrow_arguments,
     "VATNoise": noise.narrow_arguments,
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),
@@ -57,11 +73,17 @@ _SINGLE = np.dtype(np.float32)
 
 
 def accepts(call: Call, accepts_wide: Callable[[Call], bool | str]) -> bool | str:
-    """Of a call with narrow floats: whether none of them is changed in place, and the call in float32 is accepted."""
+    """Of a call with narrow floats: whether what it changes in place is taken as it is, and the rest in float32."""
     changed = {*call.spec.mutated, *call.spec.inplace.values()}
-    if any(is_narrow(desc.dtype) for n in changed if (desc := call.inputs[n]) is not None):
+    narrow = {n for n in changed if (desc := call.inputs[n]) is not None and is_narrow(desc.dtype)}
+    if narrow and not narrow <= set(_kept(call)):
         return "changes a narrow array in place"
     return accepts_wide(wide(call))
+
+
+def _kept(call: Call) -> tuple[int, ...]:
+    """Arguments that the kernel of a call takes as they are."""
+    return _KEPT[call.spec.name](call) if call.spec.name in _KEPT else ()
 
 
 def wide(call: Call, kept: Sequence[int] = ()) -> Call:
@@ -91,7 +113,7 @@ def prepare(call: Call, prepare_wide: Callable[[Call], Prepared]) -> Prepared:
         prepared = prepare_narrow(call)
         if prepared is not None:
             return prepared
-    kept = _KEPT[call.spec.name](call) if call.spec.name in _KEPT else ()
+    kept = _kept(call)
     units = None if kept else narrow_units.units_of(wide(call))
     in_chunks = None if units is None else widened_units.prepare(call, units, prepare_wide, _cast)
     if in_chunks is not None:
