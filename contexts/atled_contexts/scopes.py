@@ -193,14 +193,15 @@ def get_extension_context(
     asked = f"get_extension_context({name!r})"
     registry = discovery.registry()
     plugin = _extension(registry, name, asked)
+    given: dict[str, Any]  # for a Context, which checks them
     if plugin.hooks.has("atled_preset"):
         given = {"name": name, "type_config": type_config, "device_id": device, "options": options}
         preset = plugin.hooks.call("atled_preset", **given)
         what = f"its atled_preset gave {preset!r}"
     elif any(info.name == name for info in plugin.record.declared):
         backends = [f"{name}:{type_config}", f"reference:{type_config}"]
-        array_class = next(iter(registry.array_class_names(name)), "")
-        preset = Context(backends, device_id=device, **{"array_class": array_class, **options})
+        given = {"array_class": next(iter(registry.array_class_names(name)), ""), "device_id": device, **options}
+        preset = Context(backends, **given)
     else:
         preset, what = None, "it has neither a backend of that name nor the hook atled_preset"
     if not isinstance(preset, Context):
