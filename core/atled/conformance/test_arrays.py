@@ -14,10 +14,22 @@ from atled.conformance.cases import Topic, array_classes, over
 from atled.conformance.subject import Subject
 from atled.conformance.watching import bytes_in_use
 from atled.dtypes import largest
+from atled.errors import listing
 from atled.type_configs import compute_dtype
 from atled_contexts import devices
 
 _DTYPES = ("float32", "float16", "float64", "int64", "int32", "uint8", "bool")
+
+
+_NEEDED = ("allocate", "upload", "download", "copy", "fill", "view")
+"""The methods without which an array class is none."""
+
+
+@over(array_classes)
+def test_methods(subject: Subject, case: Topic) -> None:
+    """It has all methods that an array class must have: what else fails may fail for want of one."""
+    missing = [name for name in _NEEDED if getattr(type(case.value), name) is getattr(ArrayClass, name)]
+    assert not missing, f"{case.name} has no {listing(missing)}; help(atled.plugin.ArrayClass) says what they do"
 
 
 def _per_dtype(subject: Subject) -> list[Topic]:

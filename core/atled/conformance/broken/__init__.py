@@ -25,6 +25,7 @@ FAULTS: dict[str, Fault] = {
     "rounds_factors": Fault("values", "BatchMatmul", "Not equal to tolerance"),
     "sums_narrowly": Fault("narrow_sums", "Sum", "Not equal to tolerance"),
     "rounds_integers": Fault("integers", "Mul2", "Arrays are not equal"),
+    "lacks_methods": Fault("methods", "ShelfArray", "ShelfArray has no copy, fill, view"),
     "wrong_dtype": Fault("round_trip", "ShelfArray-float64", "does not come back as it went"),
     "overlapping_parts": Fault("parts", "ShelfArray-float32", "parts are not kept apart"),
     "wrong_for_empty": Fault("edge_shapes", "Abs", "for arrays of shape (0,)"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
 from atled.call import Call, Prepared
 from atled.reference import reference_run
-from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
+from atled_contexts import API_VERSION, BackendInfo, Implementation, PluginInfo, Registrar, hookimpl
 
 DEVICES = ("0", "1")
 
@@ -151,11 +151,6 @@ class ShelfPlugin:
     def atled_devices(self, backend: str) -> list[str]:
         """There are two."""
         return list(DEVICES)
-
-    @hookimpl
-    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """`get_extension_context("shelf")`."""
-        return Context([f"shelf:{type_config}", f"reference:{type_config}"], "ShelfArray", device_id, **options)
 
 
 def usual(op: str) -> Implementation:
