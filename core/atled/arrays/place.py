@@ -295,6 +295,10 @@ class DeviceStorage:
         self.buffer = place.array_class.allocate(desc, place.device_id) if buffer is None else buffer
         self.address = ArraysByShape(place.array_class, self.buffer, desc)
 
+    def is_shown_no_more(self) -> bool:
+        """See `HostStorage`; nothing tells when other libraries are done with memory of a device."""
+        return False
+
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type
         """The buffer with a shape; the dtype is that it was allocated with."""
         assert dtype == self.dtype

@@ -194,8 +194,8 @@ class Spares(Generic[Item]):
             _references(taken) == free
             and (cell is taken or _references(cell) == held)
             and _references(storage) == held
-            and not storage.exported
             and cell._copies is None
+            and (not storage.exported or storage.is_shown_no_more())
         ):
             # The state of a new array, set in line: a call would take a third of all this.
             cell.pending = None
@@ -250,9 +250,10 @@ class Spares(Generic[Item]):
         self._kept[number] = made
 
     def _is_spoilt(self, item: Any) -> bool:
-        """Whether it will never be free, because somebody may see its memory, or it has copies."""
+        """Whether it will never be free, because another library may see its memory, or it has copies."""
         cell: ArrayCell = item.cell if self._kind is NdArray else item
-        return not cell.is_alone or cell.storage is None or cell.storage.exported
+        storage = cell.storage
+        return not cell.is_alone or storage is None or (storage.exported and not isinstance(storage, HostStorage))
 
     @property
     def count(self) -> int:

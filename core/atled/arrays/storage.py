@@ -210,7 +210,7 @@ class HostStorage:
     """One buffer in host memory. It never moves; it lives as long as an array, a view or a plan refers to it.
 
     address: of the first byte, a multiple of 64.  nbytes: size asked for.
-    exported: whether a user ever got a view.
+    exported: whether a user ever got a view, since the memory was handed out the last time.
     seen_changed: whether one may have been written through since a copy was last made of the values.
     """
 
@@ -264,6 +264,14 @@ class HostStorage:
             self._root = weakref.ref(root, self._view_end)
         return np.ndarray(shape, dtype, root)
 
+    def is_shown_no_more(self) -> bool:
+        """Whether all views are gone; then it is as if there never was one. For who alone refers to an exported one."""
+        # Not by the reference: where garbage is collected, that may be dead before the views are.
+        if self._view_end is None or self._view_end.gone is not self._root:
+            return False
+        self.exported = False
+        return True
+
     def window(self, desc: ArrayDesc, offset: int) -> np.ndarray:
         """Elements of the memory, from number `offset` on, by their strides; for the engine's own use."""
         itemsize = desc.dtype.itemsize
@@ -289,8 +297,7 @@ class HostStorage:
         except AttributeError:  # there was no memory for it
             return
         if (
-            # Where a collection of garbage drops the storage, the reference is dead before the views are.
-            (not self.exported or (self._view_end is not None and self._view_end.gone is self._root))
+            (not self.exported or self.is_shown_no_more())
             and len(shelf.free) < shelf.limit
             and (not shelf.is_large or pool.has_room(shelf.capacity))
         ):

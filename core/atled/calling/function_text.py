@@ -83,8 +83,8 @@ _SPARE = """
 _storage = _cell.storage
 if (
     {is_free}
-    and not _storage.exported
     and _cell._copies is None
+    and (not _storage.exported or _storage.is_shown_no_more())
 ):
     _cell.pending = None
     _cell.zeroed = _cell.is_data = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+import atled.functions as F
+from atled import auto_forward
 from atled.arrays import spares
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.spares import NEVER, Spares, places_without_spares, reuses
+from atled.arrays.storage import HostStorage
 from atled.calling.function_text import FUNCTIONS
 from atled.calling.function_trial import proven_counts
 from atled.doctor.examination import examine
 from atled.ops.spec import SPECS
+from atled.variable import Variable
 
 FLOAT32 = np.dtype(np.float32)
 KINDS = pytest.mark.parametrize("kind", [NdArray, ArrayCell])
@@ -46,6 +51,85 @@ def test_what_is_free_is_used_again(kind: Any):
 def test_what_somebody_holds_is_not_used_again(kind: Any, hold: Callable[[Any], object]):
     made = Spares(kind, 4, FLOAT32)
     assert not reuses(made, hold, made.get)
+
+
+def _export(taken: NdArray | ArrayCell) -> np.ndarray:
+    storage = (taken.cell if isinstance(taken, NdArray) else taken).storage
+    assert isinstance(storage, HostStorage)
+    return storage.export((4,), FLOAT32)
+
+
+@KINDS
+def test_what_views_showed_is_used_again_once_they_are_gone(kind: Any):
+    made = Spares(kind, 4, FLOAT32)
+    identities = set()
+    for n in range(6):
+        taken = made.get()
+        identities.add(id(taken))
+        view = _export(taken)
+        part = memoryview(view)[1:]
+        view[:] = n
+        del taken, view
+        assert list(part) == [n] * 3
+        del part
+    assert len(identities) == 1
+
+
+@KINDS
+@pytest.mark.parametrize("of", [lambda view: view, lambda view: view[1:].T, lambda view: memoryview(view)[1:]])
+def test_what_a_view_shows_is_not_used_again(kind: Any, of: Callable[[np.ndarray], Any]):
+    made = Spares(kind, 4, FLOAT32)
+    views = []
+    for n in range(5):
+        taken = made.get()
+        _export(taken)  # gone at once, before that which stays
+        view = _export(taken)
+        view[:] = n
+        views.append(of(view))
+        del taken, view
+    assert [set(view) for view in views] == [{n} for n in range(5)]
+    assert len({_address(view) for view in views}) == 5
+
+
+def _address(view: Any) -> int:
+    return int(np.asarray(view).ctypes.data)
+
+
+def test_results_that_are_read_keep_their_values_as_long_as_they_are_held():
+    x = NdArray.from_numpy_array(np.arange(4, dtype=np.float32))
+    v = Variable.from_numpy_array(np.arange(4, dtype=np.float32))
+    held: list[tuple[np.ndarray, int]] = []
+    draw = random.Random(1)
+    with auto_forward():
+        for n in range(400):
+            made = F.add_scalar(x, n).data if n % 2 else F.add_scalar(v, n).d
+            held.append((made[1:] if n % 3 else made[::-1][:3][::-1], n))
+            if draw.random() < 0.6:
+                held.pop(draw.randrange(len(held)))
+            for view, of in held:
+                np.testing.assert_array_equal(view, np.arange(1, 4) + of)
+
+
+@pytest.mark.parametrize("kind", ["NdArray", "Variable"])
+def test_what_is_made_in_memory_that_was_read_is_computed_with(kind: str):
+    x = NdArray.from_numpy_array(np.arange(4, dtype=np.float32))
+    w = Variable.from_numpy_array(np.arange(4, dtype=np.float32), need_grad=True)
+    with auto_forward():
+        for n in range(6):
+            if kind == "NdArray":
+                made = F.add_scalar(x, n)
+                view = made.data
+                view[0] = 9  # seen by what is computed next
+                again = F.mul_scalar(made, 2).data
+                assert again.tolist() == [18, *(2 * (np.arange(1, 4) + n))]
+            else:
+                w.grad.zero()
+                h = F.mul_scalar(w, n)
+                assert h.d.tolist() == (np.arange(4) * n).tolist()
+                y = F.sum(h * h)
+                y.backward()
+                assert w.g.tolist() == (2 * n * n * np.arange(4)).tolist()
+                del h, y
 
 
 @KINDS
