@@ -182,7 +182,7 @@ def test_a_part_of_a_matrix_at_a_time_stays_in_the_caches(monkeypatch, m, k, n, 
     element, vector = np.dtype(dtype).itemsize, 64 // np.dtype(dtype).itemsize
     lanes = Lanes(vector=vector, rows=12, columns=2 * vector, dot_rows=4, dot_columns=6)
     monkeypatch.setattr(matmul_plan, "lanes_of", lambda _: lanes)
-    product = matmul_plan.Product(1, m, k, n, k, 1, n, 1, m * k, k * n, m * n, n)
+    product = matmul_plan.Product(1, m, k, n, k, 1, n, 1, m * k, k * n, m * n, n, 1)
     plan = next(way.plan() for way in matmul_plan.plan_ways(product, dtype) if way.pays)
     assert plan.way == matmul_plan.ROWS
     assert plan.row_step % 12 == 0
@@ -269,7 +269,7 @@ def test_two_threads_get_even_shares_of_wide_panels(monkeypatch, m, n, most):
     lanes = Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
     monkeypatch.setattr(matmul_plan, "lanes_of", lambda _: lanes)
     monkeypatch.setattr(pool, "thread_count", lambda: 2)
-    product = matmul_plan.Product(1, m, 256, n, 256, 1, n, 1, m * 256, 256 * n, m * n, n)
+    product = matmul_plan.Product(1, m, 256, n, 256, 1, n, 1, m * 256, 256 * n, m * n, n, 1)
     plan = next(way.plan() for way in matmul_plan.plan_ways(product) if way.pays)
     rows, columns = matmul_plan.unit_sizes(product, plan, 4)
     pieces = [min(rows, m - i) * min(columns, n - j) for j in range(0, n, columns) for i in range(0, m, rows)]

@@ -92,6 +92,10 @@ class Block:
     b_batch: int
     y_batch: int
     y_row: int
+    inner: int  # matrices of a group, between which `a_batch` and the like are the strides
+    a_outer: int  # strides from group to group
+    b_outer: int
+    y_outer: int
     workspace: int  # address
     share_bytes: int  # of the workspace, per share
     unit_rows: int  # of the pieces of y that shares are made of
@@ -128,6 +132,7 @@ def _build(dtype: str) -> Callable[..., int]:
         row_step, column_step, way = w[Block.row_step], w[Block.column_step], w[Block.way]
         width = w[Block.width]
         a_batch, b_batch, y_batch, y_row = w[Block.a_batch], w[Block.b_batch], w[Block.y_batch], w[Block.y_row]
+        inner_items = w[Block.inner]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
         first_packed = zeros + element * zero_count
@@ -143,12 +148,15 @@ def _build(dtype: str) -> Callable[..., int]:
             i0 = (unit - outer * row_units) * unit_rows
             j0 = (outer - item * column_units) * unit_columns
             i1, j1 = min(m, i0 + unit_rows), min(n, j0 + unit_columns)
+            group = item // inner_items
+            place = item - group * inner_items
+            a_matrix = a + element * (group * w[Block.a_outer] + place * a_batch)
+            b_matrix = b + element * (group * w[Block.b_outer] + place * b_batch)
+            y_item = y + element * (group * w[Block.y_outer] + place * y_batch)
             for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
                 k0 = step * k_step
                 kc = min(k_step, k - k0)
-                a_item = a + element * (item * a_batch + k0 * a_column)
-                b_item = b + element * (item * b_batch + k0 * b_row)
-                y_item = y + element * item * y_batch
+                a_item, b_item = a_matrix + element * k0 * a_column, b_matrix + element * k0 * b_row
                 if way == ACROSS:
                     across = columns_at_once if i1 - i0 > vector else vector
                     a_at, a_step, a_panel = a_item + element * i0 * a_row, a_column, across
@@ -369,10 +377,13 @@ def _read(a: Matrix | None, b: Matrix | None, y: Matrix | None) -> Read | None:
         a, b, y = b.transposed(), a.transposed(), y.transposed()
     if y.column != 1:
         return None
-    items = a.item, b.item, y.item
-    return Read(
-        Product(y.items, y.rows, a.columns, y.columns, a.row, a.column, b.row, b.column, *items, y.row), is_transposed
-    )
+    counts = {each.inner for each in (a, b, y) if each.is_in_groups} or {y.items}
+    if len(counts) > 1:
+        return None
+    (inner,) = counts
+    outer = (each.outer if each.is_in_groups else inner * each.item for each in (a, b, y))
+    strides = a.row, a.column, b.row, b.column, a.item, b.item, y.item, y.row
+    return Read(Product(y.items, y.rows, a.columns, y.columns, *strides, inner, *outer), is_transposed)
 
 
 _PRODUCTS = {"Affine": _affine, "BatchMatmul": _batch_matmul}
@@ -396,7 +407,8 @@ def accepts(call: Call) -> bool | str:
             return f"takes batches of equal size, not {a.shape[:-2]} and {b.shape[:-2]}"
     read = product_of(call)
     if read is None:
-        return "takes matrices with one stride for each axis; writes contiguous rows, or columns without a bias"
+        strides = "one stride for each axis, two for items"
+        return f"takes matrices with {strides}; writes contiguous rows, or columns without a bias"
     if read.product.k == 0:
         return "takes no empty sums (inner size 0)"
     return True
@@ -449,12 +461,13 @@ def ways(task: Task) -> Iterator[Way]:
     """All ways to compute a product, in the order in which they are asked."""
     p, dtype = task.product, task.dtype
     steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
-    if small_products.are_few(steps // _MEASURED_BEYOND, p.b_column):
+    if small_products.are_few(steps // _MEASURED_BEYOND, p.b_column) and not p.is_in_groups:
         words = words_of(small_products.Block, *task.arguments)
+        sizes = {name: size for name, size in p._asdict().items() if hasattr(small_products.Block, name)}
         yield Way(
             "small tiles",
             small_products.are_few(steps, p.b_column),
-            lambda: small_products.prepare(p._asdict(), words, steps, dtype, carries=task.carries),
+            lambda: small_products.prepare(sizes, words, steps, dtype, carries=task.carries),
         )
     if p.m <= _MEASURED_BEYOND * DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k) and p.is_dense:
         pays = p.m <= DOT_ROWS and not has_short_dots(p, dtype)

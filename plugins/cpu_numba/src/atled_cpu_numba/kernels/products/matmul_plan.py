@@ -92,7 +92,11 @@ _EVEN_ITEMS = 4  # for each share: with more of them, shares of whole items are 
 
 
 class Product(NamedTuple):
-    """y (batch, m, n) = a (batch, m, k) b (batch, k, n); strides in elements, between the elements of a row of y 1."""
+    """y (batch, m, n) = a (batch, m, k) b (batch, k, n); strides in elements, between the elements of a row of y 1.
+
+    Matrix i of a is at (i // inner) * a_outer + (i % inner) * a_batch, and so are those of b and y. inner is `batch`
+    where one stride says it.
+    """
 
     batch: int
     m: int
@@ -106,13 +110,21 @@ class Product(NamedTuple):
     b_batch: int
     y_batch: int
     y_row: int
+    inner: int
+    a_outer: int = 0
+    b_outer: int = 0
+    y_outer: int = 0
 
     def transposed(self) -> Product:
         """The product of the transposed matrices, for one column of y whose elements lie side by side."""
-        items = self.b_batch, self.a_batch, self.y_batch
-        return Product(
-            self.batch, self.n, self.k, self.m, self.b_column, self.b_row, self.a_column, self.a_row, *items, self.m
-        )
+        items, outer = (self.b_batch, self.a_batch, self.y_batch), (self.b_outer, self.a_outer, self.y_outer)
+        of_a, of_b = (self.b_column, self.b_row), (self.a_column, self.a_row)
+        return Product(self.batch, self.n, self.k, self.m, *of_a, *of_b, *items, self.m, self.inner, *outer)
+
+    @property
+    def is_in_groups(self) -> bool:
+        """Whether matrices have two strides."""
+        return self.inner != self.batch
 
     @property
     def is_dense(self) -> bool:
@@ -121,7 +133,8 @@ class Product(NamedTuple):
             self.m == 1 or (self.a_row, self.y_row) == (self.k, self.n),
             (self.a_batch, self.b_batch, self.y_batch),
         )
-        return rows and (self.batch == 1 or items == (self.m * self.k, self.k * self.n, self.m * self.n))
+        sizes = self.m * self.k, self.k * self.n, self.m * self.n
+        return rows and not self.is_in_groups and (self.batch == 1 or items == sizes)
 
 
 class Plan(NamedTuple):
