@@ -36,7 +36,7 @@ from atled.graph.run.states import as_bytes, restore, saved
 from atled.graph.run.travelling import Travelling, Travels
 from atled.graph.run.user_code import LockOfUserCode
 from atled.graph.run.words import Table
-from atled_contexts import active_trace, count_fallback, is_observed
+from atled_contexts import count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
 _READ, _WRITTEN = Use.READ, Use.WRITTEN
@@ -136,8 +136,7 @@ class Binding:
             segments += [place.failures.look for place in places]
             segments.append(segment.bind(self))
         queued = [segment for segment in segments if isinstance(segment, QueuedSteps)]
-        if queued:
-            segments.insert(0, Readiness(queued, list(self._tables.values())))
+        self._ready = Readiness(queued, list(self._tables.values())) if queued else None
         self._segments = segments
 
     def flag(self, place: Place) -> Flag:
@@ -433,7 +432,7 @@ class Binding:
             if floats is not None:
                 self.set_floats(floats)
             if self._on_devices is not None:
-                self._on_devices.fetch(active_trace())
+                self._on_devices.fetch()
             if self._pack_addresses:
                 _held = self._put_packs()  # for as long as the kernels run
             free = self._free
@@ -443,7 +442,7 @@ class Binding:
                 except IndexError:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
-            states = saved(self._states)
+            states = saved(self._states) if self._states else b""
             if self._changed or self._computed:
                 writer = threading.get_ident()
                 for cell in (*self._changed, *self._computed):
@@ -455,6 +454,8 @@ class Binding:
                 if is_observed():
                     self._run_observed()
                 else:
+                    if self._ready is not None and self._ready():
+                        self._ready = None
                     for segment in self._segments:
                         segment()
             except BaseException as error:

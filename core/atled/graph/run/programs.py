@@ -73,6 +73,15 @@ class QueuedSteps:
 
     def __call__(self) -> None:
         """Put all steps into the queue."""
+        program = self._program
+        if program is not None and not (self._looks or self._expected):
+            # `_run`, in line: this is all that most plans of few steps do.
+            self.used = next(_USES)
+            try:
+                program()
+            except Exception as error:
+                fail(error, self._in_words())
+            return
         if self._launches is None:
             for call in self._calls:
                 call()
@@ -95,6 +104,9 @@ class QueuedSteps:
         if program is None:
             self._loop(self._launches)
             return
+        self._run(program)
+
+    def _run(self, program: Callable[[], object]) -> None:
         self.used = next(_USES)
         try:
             program()
@@ -173,16 +185,20 @@ class Readiness:
         self._steps = list(steps)
         self._tables = tables
 
-    def __call__(self) -> None:
-        """See the class. A failure leaves all for the next run, before anything was computed."""
+    def __call__(self) -> bool:
+        """See the class; whether nothing comes before further runs.
+
+        A failure leaves all for the next run, before anything was computed.
+        """
         if self._steps:
             if not all(steps.has_run for steps in self._steps):
-                return
+                return False
             for steps in self._steps:
                 steps.bind()
             self._steps = []
         for table in self._tables:
             table.put()
+        return not self._tables
 
 
 class Programs:

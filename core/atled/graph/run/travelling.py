@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atled.arrays.cell import ArrayCell, Copies, Storage, Use
 from atled.arrays.epoch import MOVES
 from atled.arrays.place import TRANSFERS, Place
-
-if TYPE_CHECKING:
-    from atled_contexts import Trace
+from atled_contexts import active_trace
 
 _PATIENCE = 2  # runs without a move, after which an array is trusted to stay; doubled with each time that it does not
 _MOST_PATIENCE = 1 << 16
@@ -157,7 +154,7 @@ class Travels:
         self._moves = -1
         return all(item.is_current for item in self.items)
 
-    def fetch(self, trace: Trace | None) -> None:
+    def fetch(self) -> None:
         """Fetch the inputs to the place of the steps, and outdate the copies of what the steps write."""
         if self._moves != MOVES.value:
             self._look_again()
@@ -170,7 +167,8 @@ class Travels:
         for item in self._written:
             item.expect()
         calls = TRANSFERS.calls - calls
-        if trace is not None and calls:
+        trace = active_trace() if calls else None
+        if trace is not None:
             seconds = time.perf_counter() - start
             moved = TRANSFERS.bytes_moved - moved
             trace.record("Transfer", "engine", "", seconds, calls=calls, bytes_moved=moved)
