@@ -40,6 +40,8 @@ _MODULE = "atled.functions"
 # would cost a tenth of a small call, since CPython passes the arguments of such functions another way.
 _COMMON = ("n_outputs=-1", "outputs=None", "using=None")
 
+_LISTS = ("ints", "axes")  # kinds of attributes
+
 _MANY = 250
 """Of so many calls it pays to compile all of a function, so that each takes a third of the time."""
 
@@ -253,8 +255,10 @@ class _Text:
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
         self.has_fixed_floats = has_fixed_floats(spec)
         self.key_attributes = [item for item in self.arguments if in_key(spec, item)]
-        # The kernels of formulas are the brief ones.
-        self.is_inlined = spec.program is not None and not (spec.variadic or self.has_fixed_floats)
+        # The kernels of formulas are the brief ones. Inline caches know of no absent input, nor of lists, which change.
+        is_plain = not any(item.optional or item.variadic for item in self.inputs) and not self.has_fixed_floats
+        are_fixed = all(item.kind not in _LISTS for item in self.key_attributes)
+        self.is_inlined = spec.program is not None and is_plain and are_fixed
         passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
         self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "
@@ -485,13 +489,13 @@ def _lines(text: str) -> list[str]:
 def _hashable(item: Attribute) -> str:
     """An expression for an attribute in a key."""
     name = item.argument
-    return f"(tuple({name}) if type({name}) is list else {name})" if item.kind in ("ints", "axes") else name
+    return f"(tuple({name}) if type({name}) is list else {name})" if item.kind in _LISTS else name
 
 
 def _exact(item: Attribute) -> str:
     """The same for a key in which True is not 1, and 0.0 not -0.0."""
     name = item.argument
-    return f"_part({name})" if item.kind in ("ints", "axes", "float") else f"type({name}), {name}"
+    return f"_part({name})" if item.kind in (*_LISTS, "float") else f"type({name}), {name}"
 
 
 def _indented(lines: Sequence[str], levels: int = 1) -> list[str]:

@@ -59,19 +59,24 @@ class InlineCache:
         self._words = np.zeros(InlineWord.ENTRIES + _LIMIT, np.int64)
         self._words[InlineWord.INPUTS : InlineWord.COUNT] = inputs, attributes, floats
 
-    def note(
-        self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]
-    ) -> None:
+    def note(self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray], attributes: Sequence[object]) -> None:
         """Have the next call like one that was just found in a table made natively; call: a `CachedCall`."""
         if call.is_on_device and next(_DEVICE_CALLS) < _PATIENCE:
             return
         call.notes_left -= 1
         launch: InlineLaunch | None = call.inline_launch()
         with _CHANGING:
-            if launch is None or not _is_trusted(call, launch, inputs, attributes):
+            if launch is None:
                 call.notes_left = 0
                 return
-            self.enter(_Entry(table, call.shape, launch, call.spare_arrays, inputs, attributes), launch.make)
+            entry = _Entry(table, call, launch, call.spare_arrays, inputs, attributes)
+            is_still_found = table.get(entry.key) is call
+            if not is_still_found:  # another thread has changed an input, or what the table has
+                return
+            if entry.fits(launch) and _is_trusted(call, launch, inputs, attributes):
+                self.enter(entry, launch.make)
+            else:
+                call.notes_left = 0
 
     def enter(self, entry: _Entry, make: Callable[[int], Callable[..., Any]]) -> None:
         """Have an entry, in the place of the oldest if there is no room; all of one executor, which makes the function.
@@ -112,56 +117,60 @@ class _Address(int):
 
 
 class _Entry:
-    """The words of a call, and what they are the addresses of."""
+    """The words of a call, and what they are the addresses of.
 
-    __slots__ = ("_held", "_words")
+    key: under which a table has a call of the words.
+    """
+
+    __slots__ = ("_held", "_shapes", "_words", "key")
 
     def __init__(
         self,
         table: dict[Any, Any],
-        shape: tuple[int, ...],
+        call: Any,
         launch: InlineLaunch,
         spares: Spares[NdArray],
-        inputs: Sequence[NdArray | None],
+        inputs: Sequence[NdArray],
         attributes: Sequence[object],
     ) -> None:
-        given: list[Any] = []
-        for array in inputs:
-            given += [None, None] if array is None else [array.shape, array.cell.code]
+        shapes, codes = [array.shape for array in inputs], [array.cell.code for array in inputs]
+        given = [each for pair in zip(shapes, codes, strict=True) for each in pair]
+        self.key = (call.pattern.spec.name, *shapes, *codes, *attributes)
+        self._shapes = (*shapes, call.shape)
         code = code_of(spares.place, spares.dtype)
         ring, position = spares.by_number()
         offsets = _storage_offsets(HostStorage if spares.place is HOST else DeviceStorage)
         head: dict[InlineEntryWord, int] = {
             InlineEntryWord.OWNER: id(self),
             InlineEntryWord.TABLE: id(table),
-            InlineEntryWord.SIZE: 0 if inputs[0] is None else inputs[0].size,
+            InlineEntryWord.SIZE: inputs[0].size,
             InlineEntryWord.FORM: launch.form,
             InlineEntryWord.RUN: id(launch.run),
             InlineEntryWord.FAIL: id(launch.fail),
             InlineEntryWord.RING: id(ring),
             InlineEntryWord.POSITION: position,
-            InlineEntryWord.SHAPE: id(shape),
+            InlineEntryWord.SHAPE: id(call.shape),
             InlineEntryWord.CODE: id(code),
             InlineEntryWord.ADDRESS: offsets[0],
             InlineEntryWord.EXPORTED: offsets[1],
         }
         words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
-        words += [0 if each is None else id(each) for each in given] + [id(each) for each in attributes]
+        words += [id(each) for each in (*given, *attributes)]
         self._words = np.array(words, np.int64)
-        self._held = (table, shape, launch, spares, given, code, tuple(attributes))
+        self._held = (table, self._shapes, launch, spares, given, code, tuple(attributes))
 
     @property
     def address(self) -> int:
         """Of the words."""
         return self._words.ctypes.data
 
+    def fits(self, launch: InlineLaunch) -> bool:
+        """Whether a launch takes arrays by the shapes of the call: entries have no others."""
+        return bool(launch.form) or launch.keys == self._shapes
 
-def _is_trusted(
-    call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]
-) -> bool:
-    """Whether the function of an executor was found to use what is free, and nothing else; and fits the call."""
-    if not launch.form and launch.keys != (*(None if x is None else x.shape for x in inputs), call.shape):
-        return False  # entries have the shapes alone
+
+def _is_trusted(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray], attributes: Sequence[object]) -> bool:
+    """Whether the function of an executor was found to use what is free, and nothing else."""
     of_kind = launch.make, bool(launch.form)
     found = _trusted.get(of_kind)
     if found is None:
@@ -189,7 +198,7 @@ def _nowhere() -> Place:
     return Place(_NoDevice(), "")
 
 
-def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]) -> bool:
+def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray], attributes: Sequence[object]) -> bool:
     """Try the function of an executor on a call, with a ring of its own; no device has anything to do for that."""
     made: list[Callable[..., Any]] = []
     floats = [1.0] * len(call.floats)
@@ -199,9 +208,9 @@ def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None]
     place = HOST
     if not launch.form:
         place, launch = _nowhere(), InlineLaunch(launch.make, run=_do_nothing)
-        inputs = [None if x is None else _array_at(place, x.shape) for x in inputs]
+        inputs = [_array_at(place, x.shape) for x in inputs]
     spares = Spares(NdArray, alike.size, alike.dtype, NEVER, place)
-    cache.enter(_Entry(table, call.shape, launch, spares, inputs, attributes), launch.make)
+    cache.enter(_Entry(table, call, launch, spares, inputs, attributes), launch.make)
     (function,) = made
 
     def is_reused(_: Counts, hold: Callable[[Any], object] | None) -> bool:

@@ -71,6 +71,21 @@ def test_what_differs_in_the_key_is_another_call(given: tuple[Any, ...]):
     assert inlined(F.add2, *given) is None
 
 
+def test_what_another_thread_changed_since_the_call_was_found_is_not_entered():
+    a, b = array(1, 2, 3), array(4, 5, 6)
+    for _ in range(2):
+        F.add2(a, b)
+    calls = here().arrays
+    call = next(each for key, each in calls.items() if key[0] == "Add2" and key[1] == (3,))
+    call.notes_left = 4
+    cache = F.add2.__globals__["_cache"]
+    c = array(4, 5, 6, dtype=np.float64)
+    for changed in (array(1), array(1, 2, 3, dtype=np.float64)):  # as if they had been of the call's key
+        cache.note(calls, call, (changed, c), (False,))
+        assert inlined(F.add2, changed, c, False) is None
+    np.testing.assert_array_equal(inlined(F.add2, a, b, False).data, [5, 7, 9])
+
+
 def test_pending_values_are_no_values():
     a, b = array(1, 2), array(3, 4)
     for _ in range(2):
