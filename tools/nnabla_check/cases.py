@@ -20,16 +20,22 @@ _STEPS = 20
 
 _RECURRENT = ("rnn", "lstm", "gru")
 _TWO_BY_TWO = {"num_layers": 2, "bidirectional": True}
-# Beyond the samples: (function, input shapes, arguments, forwards).
+_NAN_FIRST, _NAN_LAST = np.array([np.nan, 1.0, 2.0]), np.array([3.0, 0.5, np.nan])
+# Beyond the samples: (function, input shapes or arrays, arguments, forwards).
 _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("batch_normalization", [(4, 3, 5), *[(1, 3, 1)] * 4], {}, 2),
     ("batch_normalization", [(4, 3, 2, 2), *[(1, 3, 1, 1)] * 4], {"batch_stat": False}, 1),
     ("mean_subtraction", [(4, 3), (3,), (1,)], {}, 2),
     ("sum", [(2, 3, 4)], {}, 1),
     ("prod", [(2, 3)], {"axis": 1, "keepdims": True}, 1),
+    ("prod", [np.array([[2.0, 0.0, 3.0], [1.0, 2.0, 3.0]])], {"axis": 1}, 1),
     ("clip_by_value", [(2, 3), (2, 3), (2, 3)], {}, 1),
     ("clip_by_norm", [(2, 3)], {"clip_norm": 1.5, "axis": 1}, 1),
     ("clip_by_norm", [(2, 3)], {"clip_norm": 0.5}, 1),
+    ("clip_by_norm", [(2, 3)], {"clip_norm": 20.0}, 1),  # of less than that norm
+    *[(name, [_NAN_FIRST, _NAN_LAST], {}, 1) for name in ("maximum2", "minimum2")],
+    ("sign", [_NAN_FIRST], {"alpha": 1.0}, 1),
+    ("relu", [_NAN_FIRST], {}, 1),
     ("reduce", [(2, 3)], {}, 1),
     ("reduce", [(2, 3)], {"op": "mean"}, 1),
     ("clip_grad_by_value", [(4, 5), (4, 5), (4, 5)], {}, 1),
@@ -115,10 +121,15 @@ def all_cases() -> Iterator[tuple[Case, Arrays]]:
     rng = np.random.default_rng(0)
     for number, (name, shapes, arguments, forwards) in enumerate(_MORE_CALLS):
         names = [None if shape is None else f"in{i}" for i, shape in enumerate(shapes)]
-        arrays = {at: rng.uniform(0.5, 2, shape) for at, shape in zip(names, shapes, strict=True) if at is not None}
+        arrays = {
+            at: shape if isinstance(shape, np.ndarray) else rng.uniform(0.5, 2, shape)
+            for at, shape in zip(names, shapes, strict=True)
+            if at is not None
+        }
         if name in _RECURRENT:  # positive numbers alone would saturate the gates
             arrays = {at: array - 1.25 for at, array in arrays.items()}
-        yield _call(f"{name}-more-{number}", name, names, arguments, _flowing(name, arrays), forwards), arrays
+        case = _call(f"{name}-more-{number}", name, names, arguments, _flowing(name, arrays), forwards)
+        yield {**case, "call": f"{name}({shapes}, {arguments})"}, arrays
     for number, (name, shapes, arguments) in enumerate(_RANDOM_CALLS):
         arrays = {f"in{i}": rng.standard_normal(shape) for i, shape in enumerate(shapes)}
         yield {**_call(f"{name}-random-{number}", name, list(arrays), arguments, []), "compare": "distribution"}, arrays

@@ -90,6 +90,25 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "among equal values another one is chosen: NNabla leaves open which, atled takes the first",
         case="Exact",
     ),
+    Explanation(
+        "clip_by_norm",
+        _BOTH,
+        "what is shorter than the norm is scaled up to it, as in release 1.0; 1.39 leaves it as it is",
+        case="20",
+    ),
+    Explanation(
+        "prod",
+        ("gradients",),
+        "the gradient is gy y / x as in release 1.0, which is NaN where x is 0; 1.39 makes that 0, which is not the "
+        "derivative either",
+        case=r" 0\.,",
+    ),
+    Explanation(
+        "maximum2|minimum2|relu|sign",
+        _BOTH,
+        "NaN stays NaN, as in NumPy; what NNabla gives follows from comparisons, which are false",
+        case="nan",
+    ),
     # Where NNabla is wrong or inexact.
     Explanation(
         "batch_normalization",
