@@ -18,6 +18,8 @@ from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
 from atled_contexts import Context
 
+_DLPACK_CPU = 1  # kDLCPU
+
 
 def _context(asked: str, ctx: Any) -> Context:
     if not isinstance(ctx, Context):
@@ -304,6 +306,14 @@ def _dtype(given: Any) -> np.dtype:
     return in_native_order(found)
 
 
+def _is_on_host(device: Any) -> bool:
+    """Whether what tells the DLPack device of an array says host memory; not where it has none of the known kinds."""
+    try:
+        return int(device()[0]) == _DLPACK_CPU
+    except (TypeError, ValueError, RuntimeError):  # as PyTorch does of its device `meta`
+        return True
+
+
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """Whether an array of one shape broadcasts to another; `np.broadcast_shapes` makes arrays to find out."""
     behind = to[len(to) - len(shape) :]
@@ -316,7 +326,8 @@ def _numeric(values: Any, what: str) -> np.ndarray:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:  # ragged, too deep, or not to be converted
         remedy = "pass a regular array of numbers"
-        if hasattr(values, "__dlpack__"):  # on a device
+        device = getattr(values, "__dlpack_device__", None)
+        if device is not None and not _is_on_host(device):
             remedy = "NdArray.from_dlpack(array) takes an array of a device as it is"
         raise ValueError(four_parts(what, f"NumPy makes no array of it ({in_words(error)})", "", remedy)) from error
     if not is_number(array.dtype):

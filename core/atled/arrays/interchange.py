@@ -114,7 +114,7 @@ def from_dlpack(source: Any, copy: bool | None = None) -> NdArray:
                     "leave copy out",
                 )
             )
-        return NdArray.from_numpy_array(np.from_dlpack(source))
+        return NdArray.from_numpy_array(_on_host(source))
     device = (int(kind), int(number))
     found = _class_for(device)
     if found is None:
@@ -133,6 +133,21 @@ def from_dlpack(source: Any, copy: bool | None = None) -> NdArray:
     buffer = owner.view(values, (desc.size,))
     array.cell.adopt(place, desc.dtype, DeviceStorage(place, desc.size, desc.dtype, buffer))
     return array
+
+
+def _on_host(source: Any) -> np.ndarray:
+    """A view of an array in host memory; what its library refuses passes through."""
+    try:
+        return np.from_dlpack(source)
+    except RuntimeError as error:  # NumPy knows fewer dtypes than DLPack has names for
+        raise BufferError(
+            four_parts(
+                f"NdArray.from_dlpack({type(source).__name__})",
+                f"NumPy takes no array of it ({error})",
+                f"its dtype is {getattr(source, 'dtype', 'not told')}",
+                "convert it to a dtype of NumPy first, such as float32",
+            )
+        ) from error
 
 
 def _shared(owner: ArrayClass, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:

@@ -174,3 +174,32 @@ def test_what_numpy_has_no_dlpack_of_is_refused_with_the_remedy():
         np.from_dlpack(array)
     array.cast("float32")
     assert np.from_dlpack(array).tolist() == [1, 1]
+
+
+class _Eighths:
+    """An array of a dtype that NumPy does not know, where it says it is."""
+
+    dtype = "float8"
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("no such dtype")
+
+    def __dlpack_device__(self):
+        return self.kind, 0
+
+    def __dlpack__(self, **_):
+        raise RuntimeError("Unsupported dtype")
+
+
+def test_a_dtype_that_numpy_does_not_know_is_refused_with_its_name():
+    with pytest.raises(BufferError, match="its dtype is float8\nWhat to do: convert it to a dtype of NumPy"):
+        nn.NdArray.from_dlpack(_Eighths(1))
+
+
+@pytest.mark.parametrize(("kind", "remedy"), [(1, "pass a regular array"), (2, "NdArray.from_dlpack")])
+def test_only_arrays_of_devices_are_told_of_dlpack(kind, remedy):
+    with pytest.raises(ValueError, match=remedy):
+        nn.NdArray.from_numpy_array(_Eighths(kind))
