@@ -327,6 +327,57 @@ def test_gradients_are_taken_in_chunks(config, name):
         pool.set_thread_count(before)
 
 
+def from_table(table, shape=(6, 40)):
+    """Rows of a table, many of them more than once."""
+    return F.embed(nn.Variable.from_numpy_array(np.random.default_rng(5).integers(0, table.shape[0], shape)), table)
+
+
+def losses(x, axis=1):
+    labels = np.random.default_rng(5).integers(0, x.shape[axis], [n if a != axis else 1 for a, n in enumerate(x.shape)])
+    return F.categorical_cross_entropy(x, nn.Variable.from_numpy_array(labels), axis=axis)
+
+
+CHOSEN = {
+    "rows of a table": (from_table, (50, 33)),
+    "elements of a table": (from_table, (50, 1)),
+    "short rows of a table": (partial(from_table, shape=(3,)), (5, 7)),
+    "losses": (losses, (33, 70)),
+    "losses of maps": (losses, (3, 5, 4, 7)),
+    "maxima of rows": (lambda x: F.max(x, axis=1), (33, 70)),
+    "minima of columns": (lambda x: F.min(x, axis=0), (33, 7)),
+    "maxima in the middle": (lambda x: F.max(x, axis=1), (5, 17, 9)),
+    "the maximum": (lambda x: F.max(x), (5, 17)),
+}
+
+
+@configs
+@pytest.mark.parametrize("name", CHOSEN)
+def test_gradients_of_what_is_chosen_are_those_of_float32_rounded_once(config, name):
+    function, shape = CHOSEN[name]
+    x = np.random.default_rng(0).uniform(0.1, 1, shape).astype(DTYPES[config])
+    x.flat[0], x.flat[1] = np.nan, np.inf
+
+    def gradient(config, dtype):
+        with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")):
+            leaf = nn.Variable(shape, need_grad=True)
+            leaf.data = nn.NdArray.from_numpy_array(x.astype(dtype))
+            y = function(leaf)
+            y.forward()
+            leaf.grad.zero()
+            gy = np.random.default_rng(9).integers(-4, 5, y.shape)
+            y.backward(nn.NdArray.from_numpy_array(gy.astype(dtype)))
+            return leaf.grad.data
+
+    before = pool.thread_count()
+    expected = gradient("float", np.float32).astype(DTYPES[config]).astype("f")
+    try:
+        for count in (1, 3):
+            pool.set_thread_count(count)
+            np.testing.assert_array_equal(gradient(config, DTYPES[config]).astype("f"), expected)
+    finally:
+        pool.set_thread_count(before)
+
+
 def normalized(config, x, gy, *, then=lambda y: y):
     """Result, statistics and gradients of a batch normalization."""
     dtype = DTYPES.get(config, np.dtype("f"))

@@ -18,6 +18,7 @@ from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import (
     binarized,
     composed,
+    embedding,
     filling,
     labels,
     mean_subtraction,
@@ -54,8 +55,12 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(pairs.PAIRS, planes.narrow_arguments),
     **dict.fromkeys(("Sum", "Mean"), any_axes.narrow_arguments),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "GlobalAveragePooling"), full_reduction.narrow_arguments),
-    **dict.fromkeys(("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies"), extremum.narrow_arguments),
-    "CategoricalCrossEntropy": labels.narrow_arguments,
+    **dict.fromkeys(
+        ("ArgMax", "ArgMin", "Max", "MaxMinGather", "MaxMinGrad", "MaxTies", "Min", "MinTies"),
+        extremum.narrow_arguments,
+    ),
+    **dict.fromkeys(("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad"), labels.narrow_arguments),
+    "EmbedGrad": embedding.narrow_arguments,
     "Prod": reduction_products.narrow_arguments,
     **dict.fromkeys(("Softmax", "SoftmaxCrossEntropy"), softmax.narrow_arguments),
 }

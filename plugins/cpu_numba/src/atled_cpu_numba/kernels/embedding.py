@@ -9,9 +9,11 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     MOVED,
     ODD_PAIRS,
     REALS,
@@ -19,6 +21,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     kernels_by_dtype,
     launch,
     moved_as,
+    narrow_dtypes,
     refuse_floats,
     share_count,
 )
@@ -90,10 +93,11 @@ def _build_embed(dtype: str) -> Callable[..., int]:
 
 def _build_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real, are_within = Real(dtype), make_are_within()
-    number, floats, size = real.kind, real.pointer, real.size
+    real, are_within, (elements, read) = Real(real_of(dtype)), make_are_within(), make_reading(dtype)
+    number, floats, size, item = real.kind, real.pointer, real.size, item_bytes(dtype)
 
     @kernel
     def embed_grad(block, part, parts):
@@ -109,20 +113,24 @@ def _build_grad(dtype: str) -> Callable[..., int]:
         if length == 1:  # the gradient of a choice of elements; a loop for each would take ten times as long
             for i in range(count):
                 if first <= index[i] < after:
-                    gw[index[i]] += floats(w[Block.chosen])[i]
+                    gw[index[i]] += read(elements(w[Block.chosen]), i)
             return 0
         for i in range(count):
             if first <= index[i] < after:
-                row, gy = floats(w[Block.table] + size * index[i] * length), floats(w[Block.chosen] + size * i * length)
+                row = floats(w[Block.table] + size * index[i] * length)
+                gy = elements(w[Block.chosen] + item * i * length)
                 for j in range(length):
-                    row[j] += gy[j]
+                    row[j] += read(gy, j)
         return 0
 
     return embed_grad
 
 
 _SHORTS = Kernel("embed_shorts", partial(_build_embed, MOVED[0]), parameters=(MOVED[0],))  # of an odd number in a row
-_KERNELS = {"Embed": kernels_by_dtype("embed", _build_embed), "EmbedGrad": kernels_by_dtype("embed_grad", _build_grad)}
+_KERNELS = {
+    "Embed": kernels_by_dtype("embed", _build_embed),
+    "EmbedGrad": kernels_by_dtype("embed_grad", _build_grad, dtypes=ANY),
+}
 
 
 def accepts(call: Call) -> bool | str:
@@ -142,8 +150,15 @@ def accepts(call: Call) -> bool | str:
     return index.dtype == np.int64 or f"takes int64 indices, not {index.dtype}"
 
 
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: gy, which is added up in float32."""
+    gy = call.inputs[0]
+    assert gy is not None
+    return (0,) if call.spec.name == "EmbedGrad" and gy.dtype.name in narrow_dtypes() else ()
+
+
 def prepare(call: Call) -> Prepared:
-    """Embed: x0, w -> y.  EmbedGrad: gy, x0 -> gw."""
+    """Embed: x0, w -> y.  EmbedGrad: gy, x0 -> gw; gy may be narrow (`narrow_arguments`)."""
     forward = call.spec.name == "Embed"
     index = call.inputs[0 if forward else 1]
     table = call.inputs[1] if forward else call.outputs[0]
@@ -154,10 +169,14 @@ def prepare(call: Call) -> Prepared:
     work_us = (moved if forward else moved + table.size) / _ELEMENTS_PER_US
     kind = moved_as(table.dtype)
     kernel = _SHORTS
-    if kind in REALS:
-        kernel = _KERNELS[call.spec.name][kind]
+    if not forward:
+        gy = call.inputs[0]
+        assert gy is not None
+        kernel = _KERNELS["EmbedGrad"][gy.dtype.name]
+    elif kind in REALS:
+        kernel = _KERNELS["Embed"][kind]
     elif (pairs := in_floats32(table.dtype, length)) is not None:
-        kernel, (length,) = _KERNELS[call.spec.name]["float32"], pairs
+        kernel, (length,) = _KERNELS["Embed"]["float32"], pairs
     words = filled(Block, count=index.size, rows=rows, length=length)
     # Each share of a gradient reads all indices, which short rows would not be worth.
     parts = share_count(work_us, index.size if forward else min(rows, length))

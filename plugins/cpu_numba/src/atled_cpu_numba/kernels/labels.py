@@ -15,13 +15,16 @@ import numpy as np
 from atled.plugin import Call, Prepared, Program, is_narrow
 from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels.rows_of_kernels import Rows
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     MOVED,
     REALS,
     kernels_by_dtype,
     launch,
     moved_as,
+    narrow_dtypes,
     refuse_floats,
     share_count,
 )
@@ -109,15 +112,16 @@ def _build_chosen(dtype: str) -> Callable[..., int]:
 
 def _build_loss_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading, make_writing
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real, are_within = Real(dtype), make_are_within()
-    number, floats, size = real.kind, real.pointer, real.size
+    number, size, are_within = Real(real_of(dtype)).kind, item_bytes(dtype), make_are_within()
+    (elements, read), write = make_reading(dtype), make_writing(dtype)
 
     @kernel
     def categorical_cross_entropy_grad(block, part, parts):
         w = words(block)
-        label, gy, classes, inner = ints64(w[Block.labels]), floats(w[Block.gy]), w[Block.classes], w[Block.inner]
+        label, gy, classes, inner = ints64(w[Block.labels]), elements(w[Block.gy]), w[Block.classes], w[Block.inner]
         shares = max(parts, 1)
         first, after = w[Block.outer] * part // shares, w[Block.outer] * (part + 1) // shares
         if not are_within(label, first * inner, after * inner, 0, classes):
@@ -126,13 +130,14 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
             return 0
         length, smallest = classes * inner, number(_SMALLEST)
         for outer in range(first, after):
-            x, gx = floats(w[Block.x] + size * outer * length), floats(w[Block.result] + size * outer * length)
+            x, gx = elements(w[Block.x] + size * outer * length), elements(w[Block.result] + size * outer * length)
             for j in range(length):
-                gx[j] = number(0)
+                write(gx, j, number(0))
             for j in range(inner):
                 i = outer * inner + j
                 at = label[i] * inner + j
-                gx[at] = -gy[i] / (smallest if x[at] < smallest else x[at])
+                p = read(x, at)
+                write(gx, at, -read(gy, i) / (smallest if p < smallest else p))
         return 0
 
     return categorical_cross_entropy_grad
@@ -141,7 +146,7 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
 _KERNELS = {
     "OneHot": kernels_by_dtype("OneHot", _build_one_hot),
     "CategoricalCrossEntropy": kernels_by_dtype("chosen_by_labels", _build_chosen, dtypes=MOVED),
-    "CategoricalCrossEntropyGrad": kernels_by_dtype("CategoricalCrossEntropyGrad", _build_loss_grad),
+    "CategoricalCrossEntropyGrad": kernels_by_dtype("CategoricalCrossEntropyGrad", _build_loss_grad, dtypes=ANY),
 }
 
 # Per op the position of the labels and those of the inputs that hold floats, then the words of inputs and output.
@@ -169,8 +174,14 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: x and y of the loss, which reads little of x."""
-    return (0, 2) if call.spec.name == "CategoricalCrossEntropy" else ()
+    """Which arguments are taken as they are where they are narrow: x and y of the loss, which reads little of x.
+
+    Of its gradient all floats.
+    """
+    if call.spec.name == "CategoricalCrossEntropy":
+        return 0, 2
+    dtypes = {desc.dtype.name for desc in (*call.inputs[:2], *call.outputs) if desc is not None}
+    return (0, 1, 3) if len(dtypes) == 1 and dtypes <= set(narrow_dtypes()) else ()
 
 
 def prepare(call: Call) -> Prepared:
@@ -184,8 +195,9 @@ def prepare(call: Call) -> Prepared:
         x, axis = call.inputs[0 if name == "CategoricalCrossEntropy" else 1], call.attributes["axis"]
         assert x is not None
         outer, classes, inner, sizes = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]), ()
+    dtype = result.dtype.name if name == "CategoricalCrossEntropyGrad" else moved_as(result.dtype)
     prepared = launch(
-        _KERNELS[name][moved_as(result.dtype)],
+        _KERNELS[name][dtype],
         [*filled(Block, outer=outer, classes=classes, inner=inner, entries=len(sizes)), *sizes],
         _ARGUMENTS[name],
         parts=share_count(result.size / _ELEMENTS_PER_US, outer),

@@ -10,13 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, Prepared, is_narrow
 from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
-from atled_cpu_numba.kernels.shared.launch import ANY, kernels_by_dtype, launch, narrow_dtypes, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
+    MOVED,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    narrow_dtypes,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
@@ -179,10 +187,10 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
 
 def _build_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    elements, size, _ = moves_of(dtype)
 
     @kernel
     def extremum_grad(block, part, parts):
@@ -190,7 +198,7 @@ def _build_grad(dtype: str) -> Callable[..., int]:
         reduced_outer, kept_inner, reduced_inner = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
         shares = max(parts, 1)
         first, after = w[Block.kept_outer] * part // shares, w[Block.kept_outer] * (part + 1) // shares
-        gy, index = floats(w[Block.y]), ints64(w[Block.index])
+        gy, index = elements(w[Block.y]), ints64(w[Block.index])
         for i in range(first * kept_inner, after * kept_inner):
             if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
                 return _INDEX_OUT_OF_RANGE
@@ -198,9 +206,9 @@ def _build_grad(dtype: str) -> Callable[..., int]:
             return 0
         for outer in range(first, after):
             length = reduced_outer * kept_inner * reduced_inner
-            gx = floats(w[Block.x] + size * outer * length)
+            gx = elements(w[Block.x] + size * outer * length)
             for j in range(length):
-                gx[j] = number(0)
+                gx[j] = 0  # of integers and of floats
             for inner in range(kept_inner):
                 at = outer * kept_inner + inner
                 row = index[at] // reduced_inner
@@ -212,10 +220,10 @@ def _build_grad(dtype: str) -> Callable[..., int]:
 
 def _build_gather(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.moves import moves_of
+    from atled_cpu_numba.kernels.shared.options import kernel
 
-    real = Real(dtype)
-    floats = real.pointer
+    elements = moves_of(dtype).pointer
 
     @kernel
     def extremum_gather(block, part, parts):
@@ -223,7 +231,7 @@ def _build_gather(dtype: str) -> Callable[..., int]:
         reduced_outer, kept_inner, reduced_inner = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
         count = w[Block.kept_outer] * kept_inner
         first, after = count * part // parts, count * (part + 1) // parts
-        x, y, index = floats(w[Block.x]), floats(w[Block.y]), ints64(w[Block.index])
+        x, y, index = elements(w[Block.x]), elements(w[Block.y]), ints64(w[Block.index])
         for i in range(first, after):
             if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
                 return _INDEX_OUT_OF_RANGE
@@ -258,16 +266,18 @@ _KERNELS = {
 _WITHOUT_PLACES = {"Max": "MaxTies", "Min": "MinTies"}
 _KERNEL_OF = {"ArgMax": "Max", "ArgMin": "Min"}
 _MOVING_KERNELS = {
-    "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad, depends=carrying.PARAMETERS),
-    "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather, depends=carrying.PARAMETERS),
+    "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad, dtypes=MOVED, depends=carrying.PARAMETERS),
+    "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather, dtypes=MOVED, depends=carrying.PARAMETERS),
 }
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: x, if that is reduced."""
+    """Which arguments are taken as they are where they are narrow: x, if that is reduced, and what is only moved."""
     x = call.inputs[0]
     assert x is not None
-    return (0,) if x.dtype.name in narrow_dtypes() and call.spec.name not in _MOVING_KERNELS else ()
+    if call.spec.name in _MOVING_KERNELS:
+        return (0, 2) if is_narrow(x.dtype) and x.dtype == call.outputs[0].dtype else ()
+    return (0,) if x.dtype.name in narrow_dtypes() else ()
 
 
 def prepare(call: Call) -> Prepared:
@@ -283,11 +293,14 @@ def prepare(call: Call) -> Prepared:
     if name == "MaxMinGather":
         parts = share_count(work_us, groups.kept_outer * groups.kept_inner)
         arguments = (Block.x, Block.index, Block.y)
-        return launch(_MOVING_KERNELS[name][dtype], words, arguments, parts=parts, errors=_ERRORS)
+        return launch(
+            _MOVING_KERNELS[name][moved_as(call.inputs[0].dtype)], words, arguments, parts=parts, errors=_ERRORS
+        )
     if name == "MaxMinGrad":
         parts = share_count(work_us, groups.kept_outer)
         arguments = (Block.y, Block.index, Block.x)
-        prepared = launch(_MOVING_KERNELS[name][dtype], words, arguments, parts=parts, errors=_ERRORS)
+        kernel = _MOVING_KERNELS[name][moved_as(call.inputs[0].dtype)]
+        prepared = launch(kernel, words, arguments, parts=parts, errors=_ERRORS)
         is_empty = call.outputs[0].size == 0
         return prepared if is_empty else in_pieces(prepared, call, groups.kept_outer, source=None, checks=True)
     by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1 or groups.reduced_outer > _MOST_PLACES
