@@ -19,6 +19,13 @@ CASES = [
     ("RandomShift", (9, 3, 4), {"shifts": (1, 2)}),
     ("RandomShift", (9, 3, 4), {"shifts": (1, 9), "border_mode": "reflect"}),
     ("RandomShift", (5, 17, 19), {"shifts": (9,), "border_mode": "nearest"}),
+    # Rows of which parts are moved in vectors, and of which nothing follows one another.
+    ("RandomCrop", (4, 5, 70), {"shape": (3, 37)}),
+    ("RandomFlip", (6, 3, 71), {"axes": (2,)}),
+    ("RandomFlip", (9, 3, 1), {"axes": (2,)}),
+    ("RandomShift", (7, 3, 70), {"shifts": (1, 5), "border_mode": "nearest"}),
+    ("RandomShift", (7, 70), {"shifts": (100,), "border_mode": "nearest"}),
+    ("RandomShift", (7, 3, 35), {"shifts": (1, 40), "border_mode": "reflect"}),
 ]
 
 

@@ -1,7 +1,8 @@
 """RandomCrop, RandomFlip and RandomShift: elements of each sample from places that are drawn per sample and axis.
 
 A sample's places are written into a table first, per axis of the result and in elements of x, by the rules of the op
-specs; then every element is the sum of one entry per axis.
+specs; then every element is the sum of one entry per axis. Along the last axis most places follow one another, forwards
+or backwards, and elements are moved in vectors.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.moves import moves_of
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    elements, draw, half = moves_of(dtype).pointer, philox(), uint64(32)
+    (elements, size, copy_rows), draw, half = moves_of(dtype), philox(), uint64(32)
 
     @kernel
     def random_places(block, part, parts):
@@ -89,7 +90,7 @@ def _build(dtype: str) -> Callable[..., int]:
             at = 0
             for axis in range(axes):
                 entry = Block.axes + _AXIS_WORDS * axis
-                size, stride = w[entry + Axis.size], w[entry + Axis.stride]
+                count, stride = w[entry + Axis.size], w[entry + Axis.stride]
                 rule, offset = w[entry + Axis.rule], w[entry + Axis.offset]
                 number = 0
                 if w[entry + Axis.bound] > 1:
@@ -105,28 +106,50 @@ def _build(dtype: str) -> Callable[..., int]:
                         source = i + number
                     elif rule == _REVERSE:
                         if number != 0:
-                            source = size - 1 - i
+                            source = count - 1 - i
                     elif rule == _NEAREST:
-                        source = min(max(i - number, 0), size - 1)
+                        source = min(max(i - number, 0), count - 1)
                     else:
-                        source = (i - number) % (2 * size)
-                        source = min(source, 2 * size - 1 - source)
+                        source = (i - number) % (2 * count)
+                        source = min(source, 2 * count - 1 - source)
                     table[at + i] = source * stride
                 at += w[entry + Axis.out]
             last = at - length
+            # Elements that follow one another in x: those from `begin` to `end`.
+            begin, step = 0, 0
+            while begin + 1 < length and step == 0:
+                difference = table[last + begin + 1] - table[last + begin]
+                if difference == 1 or difference == -1:
+                    step = difference
+                else:
+                    begin += 1
+            end = begin
+            if step != 0:
+                end += 1
+                while end < length and table[last + end] - table[last + end - 1] == step:
+                    end += 1
             for row in range(y_size // length):
                 rest, from_, at = row, sample * x_size, last
                 for before in range(1, axes):
                     entry = Block.axes + _AXIS_WORDS * (axes - 1 - before)
-                    size = w[entry + Axis.out]
-                    at -= size
-                    from_ += table[at + rest % size]
-                    rest //= size
+                    out = w[entry + Axis.out]
+                    at -= out
+                    from_ += table[at + rest % out]
+                    rest //= out
                 to = sample * y_size + row * length
+                for i in range(begin):
+                    y[to + i] = x[from_ + table[last + i]]
+                first = from_ + table[last + begin] - step * begin
+                if step == 1:
+                    from_at, to_at = w[Block.x] + size * (first + begin), w[Block.y] + size * (to + begin)
+                    copy_rows((from_at, 0, to_at, 0, 1, end - begin))
+                elif step == -1:
+                    for i in range(begin, end):
+                        y[to + i] = x[first - i]
+                for i in range(end, length):
+                    y[to + i] = x[from_ + table[last + i]]
                 for i in range(length):
-                    source = from_ + table[last + i]
-                    index[to + i] = source
-                    y[to + i] = x[source]
+                    index[to + i] = from_ + table[last + i]
         return 0
 
     return random_places
