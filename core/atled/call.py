@@ -336,6 +336,8 @@ class Native:
     attributes: word that receives each float attribute, as the bits of a float64.
     parts: the most shares that are worth having; 1 for work below some tens of microseconds.
     most_parts: the most shares there can be, for the sake of a step that is computed on the way; `parts` if not given.
+    is_brief: whether it takes some microseconds at most, in one share: called alone, it keeps the interpreter lock, as
+        giving that away and back would take a large part of the call.
     errors: what each positive return code means, in words.
 
     A kernel can have an elementwise one computed piece by piece, on what it has just made or is about to read, while
@@ -381,6 +383,7 @@ class Native:
         "bounds",
         "errors",
         "in_place",
+        "is_brief",
         "most_parts",
         "owner",
         "parts",
@@ -400,6 +403,7 @@ class Native:
         attributes: Mapping[str, int] | None = None,
         parts: int = 1,
         most_parts: int = 0,
+        is_brief: bool = False,
         errors: Mapping[int, str] | None = None,
         owner: object = None,
         ranges: Callable[[], int] | None = None,
@@ -418,6 +422,7 @@ class Native:
         self.attributes = dict(attributes or {})
         self.parts = parts
         self.most_parts = most_parts or parts
+        self.is_brief = is_brief
         self.errors = dict(errors or {})
         self.owner = owner
         self.ranges = ranges

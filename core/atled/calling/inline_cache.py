@@ -21,7 +21,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
-from atled.arrays.cell import ArrayCell, Use, code_of
+from atled.arrays.cell import ABSENT, ArrayCell, Use, code_of
 from atled.arrays.place import HOST, ArrayClass, DeviceStorage, Place
 from atled.arrays.spares import NEVER, NOBODYS, Counts, Spares, proven, reuses
 from atled.arrays.storage import HostStorage
@@ -59,7 +59,9 @@ class InlineCache:
         self._words = np.zeros(InlineWord.ENTRIES + _LIMIT, np.int64)
         self._words[InlineWord.INPUTS : InlineWord.COUNT] = inputs, attributes, floats
 
-    def note(self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray], attributes: Sequence[object]) -> None:
+    def note(
+        self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]
+    ) -> None:
         """Have the next call like one that was just found in a table made natively; call: a `CachedCall`."""
         if call.is_on_device and next(_DEVICE_CALLS) < _PATIENCE:
             return
@@ -130,10 +132,11 @@ class _Entry:
         call: Any,
         launch: InlineLaunch,
         spares: Spares[NdArray],
-        inputs: Sequence[NdArray],
+        inputs: Sequence[NdArray | None],
         attributes: Sequence[object],
     ) -> None:
-        shapes, codes = [array.shape for array in inputs], [array.cell.code for array in inputs]
+        shapes = [None if array is None else array.shape for array in inputs]
+        codes = [ABSENT if array is None else array.cell.code for array in inputs]
         given = [each for pair in zip(shapes, codes, strict=True) for each in pair]
         self.key = (call.pattern.spec.name, *shapes, *codes, *attributes)
         self._shapes = (*shapes, call.shape)
@@ -143,7 +146,7 @@ class _Entry:
         head: dict[InlineEntryWord, int] = {
             InlineEntryWord.OWNER: id(self),
             InlineEntryWord.TABLE: id(table),
-            InlineEntryWord.SIZE: inputs[0].size,
+            InlineEntryWord.SIZE: 0 if inputs[0] is None else inputs[0].size,
             InlineEntryWord.FORM: launch.form,
             InlineEntryWord.RUN: id(launch.run),
             InlineEntryWord.FAIL: id(launch.fail),
@@ -155,7 +158,8 @@ class _Entry:
             InlineEntryWord.EXPORTED: offsets[1],
         }
         words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
-        words += [id(each) for each in (*given, *attributes)]
+        absent = (None, ABSENT)
+        words += [0 if each in absent else id(each) for each in given] + [id(each) for each in attributes]
         self._words = np.array(words, np.int64)
         self._held = (table, self._shapes, launch, spares, given, code, tuple(attributes))
 
@@ -169,7 +173,9 @@ class _Entry:
         return bool(launch.form) or launch.keys == self._shapes
 
 
-def _is_trusted(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray], attributes: Sequence[object]) -> bool:
+def _is_trusted(
+    call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]
+) -> bool:
     """Whether the function of an executor was found to use what is free, and nothing else."""
     of_kind = launch.make, bool(launch.form)
     found = _trusted.get(of_kind)
@@ -198,7 +204,7 @@ def _nowhere() -> Place:
     return Place(_NoDevice(), "")
 
 
-def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray], attributes: Sequence[object]) -> bool:
+def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]) -> bool:
     """Try the function of an executor on a call, with a ring of its own; no device has anything to do for that."""
     made: list[Callable[..., Any]] = []
     floats = [1.0] * len(call.floats)
@@ -208,7 +214,7 @@ def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray], attri
     place = HOST
     if not launch.form:
         place, launch = _nowhere(), InlineLaunch(launch.make, run=_do_nothing)
-        inputs = [_array_at(place, x.shape) for x in inputs]
+        inputs = [None if x is None else _array_at(place, x.shape) for x in inputs]
     spares = Spares(NdArray, alike.size, alike.dtype, NEVER, place)
     cache.enter(_Entry(table, call, launch, spares, inputs, attributes), launch.make)
     (function,) = made

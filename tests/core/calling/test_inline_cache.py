@@ -48,6 +48,24 @@ def test_a_call_that_was_found_once_is_made_natively():
     assert result.shape == (4,) and result.dtype == np.float32
 
 
+def test_small_products_are_made_natively_and_large_ones_by_the_text():
+    rng = np.random.default_rng(0)
+    for rows, is_brief in ((4, True), (96, False)):
+        x, w, b = (rng.integers(-9, 9, shape).astype("f") for shape in ((rows, 5), (5, rows), (rows,)))
+        given = [nn.NdArray.from_numpy_array(each) for each in (x, w, b)]
+        for _ in range(2):
+            F.batch_matmul(*given[:2]), F.affine(*given), F.affine(*given[:2])
+        made = [
+            (inlined(F.batch_matmul, *given[:2], False, False), x @ w),
+            (inlined(F.affine, *given, 1), x @ w + b),
+            (inlined(F.affine, *given[:2], None, 1), x @ w),
+        ]
+        assert [result is not None for result, _ in made] == [is_brief] * 3
+        for result, expected in made if is_brief else ():
+            np.testing.assert_array_equal(result.data, expected)
+        np.testing.assert_array_equal(F.affine(*given).data, x @ w + b)
+
+
 def test_other_arrays_of_the_shapes_are_the_same_call():
     for _ in range(2):
         F.add2(array(1, 2), array(3, 4))

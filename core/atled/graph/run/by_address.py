@@ -87,16 +87,16 @@ def has_form(step: Step) -> bool:
 def form_of(plan: Plan, step: Step) -> np.ndarray:
     """What `run_call` makes a call of a native step from; its values are the addresses as they come, then the floats.
 
-    Short formulas of small arrays keep the interpreter lock.
+    Short formulas of small arrays keep the interpreter lock, as do kernels that say that they are brief.
     """
     from atled.graph.compile.fusion import FusedOp  # lowering has imported it by now, `import atled` need not
 
     native, spec = step.native, step.node.spec
     assert native is not None and spec is not None
     elements = plan.slots[step.written[0]].desc.size * (len(spec.names) if isinstance(spec, FusedOp) else 1)
-    is_short = spec.program is not None and elements <= _SMALL
+    is_brief = native.is_brief or (spec.program is not None and elements <= _SMALL)
     float_words = [native.attributes.get(name, -1) for name in spec.float_names]
-    return call_form(native.address, 0 if is_short else native.parts, native.block, native.arguments, float_words)
+    return call_form(native.address, 0 if is_brief else native.parts, native.block, native.arguments, float_words)
 
 
 class CallByAddress(ByAddress):

@@ -39,6 +39,13 @@ def test_the_bias_is_added_to_every_row(run, make_call):
         np.testing.assert_array_equal(y, x @ w + b)
 
 
+def test_few_small_products_are_brief_and_many_are_not(make_call):
+    for batch, is_brief in ((1, True), (16, True), (1 << 16, False)):
+        a, b, y = (np.zeros((batch, *shape), "f") for shape in ((3, 4), (4, 5), (3, 5)))
+        call = make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False)
+        assert matmul.prepare(call).native.is_brief == is_brief
+
+
 def test_sums_are_added_in_order_and_rounded_once_per_term(run):
     # 2**24 + 1 is no float32: in order, the first two terms give 2**24, and the third one leaves 0.
     a = np.array([[[2.0**24, 1, -(2.0**24)]]], "f")

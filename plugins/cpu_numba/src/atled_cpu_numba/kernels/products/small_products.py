@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import BRIEF_US, REALS, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
 
@@ -343,11 +343,13 @@ def prepare(
     steps: `step_count` of each in the batch.  dtype: of the floats.  carries: whether what is written has the
         elements in C order.
     """
+    work_us = sizes["batch"] * steps / _STEPS_PER_US
     return launch(
         SMALL_PRODUCT[dtype],
         filled(Block, **sizes),
         arguments,
-        parts=share_count(sizes["batch"] * steps / _STEPS_PER_US, sizes["batch"]),
+        parts=share_count(work_us, sizes["batch"]),
+        is_brief=work_us <= BRIEF_US,
         after={0: Block.after} if carries else None,
         note="small tiles",
     )

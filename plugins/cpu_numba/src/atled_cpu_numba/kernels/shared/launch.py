@@ -26,6 +26,7 @@ MOVED = ("16 bits", *REALS)  # by kernels that only move elements, those of 16 b
 # for it takes 1 us, and what one core has in its caches is then read by the other. With shares of 30 us an encoder took
 # .92 of one core's time on two cores of Zen 3, with shares of 15 us .73, with shorter ones no less than .70.
 SHARE_US = 12.0
+BRIEF_US = 4.0  # for which the interpreter lock is not worth giving away, see `Native.is_brief`: other threads wait
 MOST_WORKSPACE_BYTES = 256 << 20
 # A result of that size is written past the caches where nothing is computed on it in pieces: before it is read again,
 # most of it would have left them.
@@ -203,6 +204,7 @@ def launch(
     *,
     parts: int = 1,
     most_parts: int = 0,
+    is_brief: bool = False,
     workspace: int = 0,
     attributes: Mapping[str, int] | None = None,
     errors: Mapping[int, str] | None = None,
@@ -226,6 +228,7 @@ def launch(
         attributes=attributes,
         parts=parts,
         most_parts=most_parts,
+        is_brief=is_brief,
         errors=errors,
         owner=kernel if owner is None else owner,
         after=after,
