@@ -49,6 +49,8 @@ def interval_of(program: Program) -> tuple[float, float] | None:
         inner, bound = expression.args
         if not isinstance(bound, Number):  # in front it would win over a zero of another sign
             return None
+        if math.isnan(bound.value):  # it makes everything NaN, where a comparison with it would do nothing
+            return None
         rules.append((expression.op, bound.value))
         expression = inner
     if not rules or not isinstance(expression, Name) or expression.id not in program.inputs:

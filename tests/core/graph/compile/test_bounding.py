@@ -45,6 +45,17 @@ def test_formulas_of_several_inputs_or_outputs_do_more():
     assert interval_of(Program(("x",), ("low",), (("y", "maximum(x, low)"),))) is None
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, math.nan), (math.nan, 6), (math.nan, INF), (-INF, math.nan)])
+def test_a_bound_that_is_nan_makes_everything_nan(low, high):
+    with nn.context_scope(CPU):
+        x = nn.Variable.from_numpy_array(np.random.default_rng(1).normal(size=(2, 8, 9, 9)))
+        w = nn.Variable.from_numpy_array(np.random.default_rng(2).normal(size=(16, 8, 1, 1)))
+        y = F.minimum_scalar(F.maximum_scalar(F.convolution(x, w), low), high)
+        y.forward()
+        assert np.isnan(y.d).all()
+        assert np.isnan(nn.inference(y, x)(x.d)).all()
+
+
 def convolution():
     rng = np.random.default_rng(0)
     x, w = (nn.Variable.from_numpy_array(rng.normal(size=shape)) for shape in ((1, 16, 56, 56), (9, 16, 1, 1)))
