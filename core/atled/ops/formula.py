@@ -478,6 +478,11 @@ _EXPANSIONS = {
     "log2": "log(x) / log(2)",
 }
 EXPANDABLE = frozenset(_EXPANSIONS)
+# The same with the NaN of y apart: -0 is added, which changes nothing, or that NaN.
+_NAN_APART = {
+    "minimum": "where(y < x, y, x) + where(y != y, y, -0.0)",
+    "maximum": "where(y > x, y, x) + where(y != y, y, -0.0)",
+}
 _POWERS = {
     -2.0: "1 / (x * x)",
     -1.0: "1 / x",
@@ -491,15 +496,18 @@ _POWERS = {
 }
 
 
-def expand(expr: Expr, operations: frozenset[str]) -> Expr:
+def expand(expr: Expr, operations: frozenset[str], is_uniform: Callable[[Expr], bool] = lambda argument: False) -> Expr:
     """`expr` with `operations`, of `EXPANDABLE`, written in simpler ones.
 
     Powers with a small literal exponent become products, roots or quotients in any case.
+    is_uniform: of which second arguments of minimum and maximum a NaN is looked for apart.
     """
 
     def build(node: Apply, args: tuple[Expr, ...]) -> Expr:
         if node.op in operations:
-            return parse_formula(_EXPANSIONS[node.op], dict(zip("xy", args, strict=False)))
+            is_apart = node.op in _NAN_APART and _value(args[1]) is None and is_uniform(args[1])
+            text = (_NAN_APART if is_apart else _EXPANSIONS)[node.op]
+            return parse_formula(text, dict(zip("xy", args, strict=False)))
         exponent = _value(args[1]) if node.op == "**" else None
         if exponent is not None and exponent in _POWERS:
             return parse_formula(_POWERS[exponent], {"x": args[0]})

@@ -60,6 +60,9 @@ _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "neg": "neg", "where": "select"}  # methods of Real
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
+# Operations on pairs that LLVM copies into a loop for each case of attributes that are NaN. In a longer loop it has the
+# conditions in vectors, which takes two to three times as long as all else, so these are to be none.
+_MOST_CHOSEN = 11
 _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too uneven
 
 # What takes no function: a formula of these alone imports none of the eight modules of functions, 3 ms at first.
@@ -209,6 +212,9 @@ class _Writer:
         self.buffers: list[str] = []  # per output, where it is computed in pieces
         self.streamed = False
         self.in_pairs = self.are_pairs()
+        if self.in_pairs and sum(not self.is_uniform(node) for node in self.nodes) > _MOST_CHOSEN:
+            self.expressions = [expand(expression, _EXPANDED - own, self.is_uniform) for expression in given]
+            self.nodes = postorder(self.expressions)
         # Whether nothing is computed with but bfloat16, integers and constants, in float32: `float_to_bfloat`.
         read = layout.dtypes[: len(program.inputs)]
         self.has_plain_nan = real.type == FLOAT and all(each in ("bfloat16", *WHOLE_TYPES) for each in read)
@@ -336,9 +342,10 @@ class _Writer:
             self.write_opaque_one()
 
     def write_opaque_one(self) -> None:
-        """Before a rounding to whole numbers it hides that the argument has been a float16.
+        """Beside a rounding to whole numbers it hides that what is loaded has been a float16.
 
-        LLVM would round that, for which most processors have no instruction: element by element, six times as long.
+        LLVM would round that, for which most processors have no instruction: element by element, six times as long. Or
+        it would compare that, and bring what it finds to the width of floats and back.
         """
         if any(node.op in ROUNDING and not self.is_uniform(node) for node in self.nodes):
             place = self.code.let("alloca float")
@@ -700,8 +707,6 @@ class _Writer:
             return real.abs(*args)
         if node.op in functions:
             return functions[node.op](real, *args)
-        if self.opaque_one and node.op in ROUNDING:
-            args = [real.mul(arg, self.opaque_one) for arg in args]
         return call_function(real, node.op, args)
 
     def element(self, operand: int, pointer: str, index: str) -> str:
@@ -720,6 +725,8 @@ class _Writer:
         if dtype == "float16":
             if self.half_instructions:
                 value = self.code.let(f"fpext half {value} to float")
+                if self.opaque_one:
+                    value = Real(self.code, FLOAT).mul(value, self.opaque_one)
             else:
                 value = half_to_float(Real(self.code, FLOAT), value)
             element_type = FLOAT

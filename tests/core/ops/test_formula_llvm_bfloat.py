@@ -11,11 +11,21 @@ from atled.ops.formula_llvm import write_llvm
 
 pytest.importorskip("llvmlite.binding", reason="llvmlite, which builds the kernels, is not installed")
 
+# So many operations that the NaN of an attribute is looked for apart.
+LIMITED = Program(
+    ("x",), ("low", "high"), (("y", "minimum(maximum((x * 1.5 + 0.5) * x - 0.25 + x * x, low), high) * x - x"),)
+)
+NAN, INFINITE = float("nan"), float("inf")
+LIMITS = [(-0.5, 2.0), (NAN, 1.0), (-1.0, NAN), (NAN, NAN), (-INFINITE, INFINITE), (-0.0, 0.0), (0.0, -0.0), (2.0, 1.0)]
+
+SUM = Program(("x", "y"), (), (("z", "x + y"),))
+SAME = Program(("x",), (), (("y", "x"),))
 PROGRAMS = [
+    *((LIMITED, limits) for limits in LIMITS),
     (CHAIN, (0.25, -1.5)),
-    (Program(("x", "y"), (), (("z", "x + y"),)), ()),
+    (SUM, ()),
     (Program(("x", "y"), ("a",), (("z", "where(x < y, x * a, exp(y))"),)), (0.75,)),
-    (Program(("x",), (), (("y", "x"),)), ()),
+    (SAME, ()),
     (Program(("x",), (), (("y", "tanh(x)"), ("z", "abs(x) - 1"))), ()),
 ]
 
@@ -32,6 +42,16 @@ def same(found, expected):
         is_nan = np.isnan(expected)
         assert np.array_equal(np.isnan(found), is_nan)
     np.testing.assert_array_equal(found.view(np.uint16)[~is_nan], expected.view(np.uint16)[~is_nan])
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_limits_are_those_of_float32_to_the_sign_of_zero(limits):
+    x = any_numbers(np.random.default_rng(1), 1001)
+    x[:4] = 0.0, -0.0, np.nan, np.inf
+    (expected,) = run(LIMITED, [x.astype("f"), np.full(1001, 7, "f")], limits)
+    (found,) = run(LIMITED, [x, np.full(1001, 7, ml_dtypes.bfloat16)], limits)
+    same(found, expected)
+    assert np.isnan(found).all() == np.isnan(limits).any()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -54,7 +74,7 @@ def test_results_are_those_of_float32_rounded_once(seed):
 
 
 def test_a_range_that_begins_within_a_pair_writes_nothing_else():
-    rng, program = np.random.default_rng(3), PROGRAMS[1][0]
+    rng, program = np.random.default_rng(3), SUM
     for shape in ((61,), (4, 9)):
         x, y = any_numbers(rng, *shape), any_numbers(rng, *shape[-1:])
         z = np.empty(shape, "f")
@@ -74,7 +94,7 @@ def test_a_range_that_begins_within_a_pair_writes_nothing_else():
 
 def test_results_take_the_place_of_an_input():
     x = any_numbers(np.random.default_rng(4), 103)
-    (expected,) = run(PROGRAMS[3][0], [x.astype("f"), np.empty(103, "f")])
+    (expected,) = run(SAME, [x.astype("f"), np.empty(103, "f")])
     program = Program(("x",), (), (("y", "x + 1"),))
     (wide,) = run(program, [x.astype("f"), np.empty(103, "f")])
     same(x, expected)
@@ -83,7 +103,7 @@ def test_results_take_the_place_of_an_input():
 
 
 def test_only_rows_of_bfloat16_alone_are_taken_by_pairs():
-    program = PROGRAMS[1][0]
+    program = SUM
 
     def text(*dtypes):
         return write_llvm(program, plan_layout(program, [(64,)] * 3, dtypes).layout, "kernel")
