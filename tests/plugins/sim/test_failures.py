@@ -10,6 +10,7 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 import atled_sim
+from atled.limits.caches import clear_caches
 from atled_contexts import context_scope
 from atled_sim import faults
 
@@ -46,6 +47,8 @@ def words(error):
 )
 def test_the_error_says_what_failed_and_for_what(sim, operation, expected):
     _, _, loss, _ = network(sim)
+    clear_caches()
+    gc.collect()  # plans that other tests left may have an arena that is large enough
     with faults.fail(operation), pytest.raises(atled_sim.SimFault) as caught:
         loss.forward()
     assert "plugin sim" in words(caught.value)
