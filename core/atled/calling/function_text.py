@@ -255,9 +255,7 @@ class _Text:
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
         self.has_fixed_floats = has_fixed_floats(spec)
         self.key_attributes = [item for item in self.arguments if in_key(spec, item)]
-        # Of lists inline caches would not see that they change.
-        are_fixed = all(item.kind not in _LISTS for item in self.key_attributes)
-        self.is_inlined = bool(self.inputs) and are_fixed and not (spec.variadic or self.has_fixed_floats)
+        self.is_inlined = bool(self.inputs) and not (spec.variadic or self.has_fixed_floats)
         passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
         self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "

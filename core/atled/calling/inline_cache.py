@@ -66,6 +66,8 @@ class InlineCache:
         if call.is_on_device and next(_DEVICE_CALLS) < _PATIENCE:
             return
         call.notes_left -= 1
+        if any(type(each) is list for each in attributes):
+            return  # attributes are known by their identity, which a list keeps when it changes
         launch: InlineLaunch | None = call.inline_launch()
         with _CHANGING:
             if launch is None:

@@ -66,6 +66,21 @@ def test_small_products_are_made_natively_and_large_ones_by_the_text():
         np.testing.assert_array_equal(F.affine(*given).data, x @ w + b)
 
 
+@pytest.mark.parametrize(
+    "shape, is_brief", [((4, 5), True), ((128, 3), True), ((129, 3), False), ((4, 1 << 16), False)]
+)
+def test_sums_of_few_short_rows_are_made_natively(shape: tuple[int, int], is_brief: bool):
+    values = np.random.default_rng(0).integers(-9, 9, shape).astype("f")
+    x, axes = nn.NdArray.from_numpy_array(values), (1,)
+    for _ in range(2):
+        F.sum(x, axes)
+    result = inlined(F.sum, x, axes, False)
+    assert (result is not None) == is_brief
+    if is_brief:
+        np.testing.assert_array_equal(result.data, values.sum(1))
+    np.testing.assert_array_equal(F.sum(x, axes).data, values.sum(1))
+
+
 def test_other_arrays_of_the_shapes_are_the_same_call():
     for _ in range(2):
         F.add2(array(1, 2), array(3, 4))
@@ -404,3 +419,12 @@ def test_without_an_executor_that_has_inline_caches_the_text_launches(sim: Any, 
     found(F.add2, a, b)
     np.testing.assert_array_equal(F.add2(a, b).data, [4, 6])
     assert inlined(F.add2, a, b, False) is None
+
+
+def test_a_list_that_changed_is_another_call():
+    x = nn.NdArray.from_numpy_array(np.float32([[1, 2, 3], [4, 5, 6]]))
+    axes = [0]
+    for _ in range(4):
+        np.testing.assert_array_equal(F.sum(x, axes).data, [5, 7, 9])
+    axes[0] = 1
+    np.testing.assert_array_equal(F.sum(x, axes).data, [6, 15])
