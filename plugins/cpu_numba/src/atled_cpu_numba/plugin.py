@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -176,10 +177,15 @@ class CpuPlugin:
 
     @hookimpl
     def atled_probe(self) -> Usable | Unusable:
-        """Whether the compilers are installed; they are not imported for that."""
+        """Whether the compilers are installed, which are not imported, and the sources of kernels are files."""
         for name in ("llvmlite", "numba"):
             if importlib.util.find_spec(name) is None:
                 return Unusable(f"{name} is not installed", "pip install atled-cpu-numba")
+        if not os.path.isfile(__file__):
+            return Unusable(
+                f"{os.path.dirname(__file__)} is no folder: keys of kernels are made of their source files",
+                "unpack the archive that it is in, or pip install atled-cpu-numba",
+            )
         setting("ATLED_CPU_TUNE")  # a wrong word is an error here, where others than "search" mean nothing
         setting("ATLED_CPU")  # a wrong name is an error here, not a reason to compute elsewhere
         return Usable()
