@@ -255,7 +255,8 @@ class _Text:
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
         self.has_fixed_floats = has_fixed_floats(spec)
         self.key_attributes = [item for item in self.arguments if in_key(spec, item)]
-        self.is_inlined = bool(self.inputs) and not (spec.variadic or self.has_fixed_floats)
+        has_first = bool(self.inputs) and not self.inputs[0].optional  # by whose size inline caches look
+        self.is_inlined = has_first and not (spec.variadic or self.has_fixed_floats)
         passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
         self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "
