@@ -344,7 +344,9 @@ def interrupted(*_args):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no such signal")
 @pytest.mark.parametrize(
-    ("handler", "error"), [(stop, Late), (Stopping(), Late), (Stopping().exit, SystemExit)], ids=str
+    ("handler", "error"),
+    [(stop, Late), (Stopping(), Late), (Stopping().exit, SystemExit)],
+    ids=["function", "object", "method"],
 )
 @pytest.mark.parametrize(
     "put",
