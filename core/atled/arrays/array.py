@@ -306,10 +306,12 @@ def _dtype(given: Any) -> np.dtype:
     return in_native_order(found)
 
 
-def _is_on_host(device: Any) -> bool:
-    """Whether what tells the DLPack device of an array says host memory; not where it has none of the known kinds."""
+def _is_on_host(values: Any) -> bool:
+    """Whether an array says by DLPack that it is in host memory, or on a device of no kind that DLPack has."""
+    if not hasattr(values, "__dlpack_device__"):
+        return False
     try:
-        return int(device()[0]) == _DLPACK_CPU
+        return int(values.__dlpack_device__()[0]) == _DLPACK_CPU
     except (TypeError, ValueError, RuntimeError):  # as PyTorch does of its device `meta`
         return True
 
@@ -326,8 +328,7 @@ def _numeric(values: Any, what: str) -> np.ndarray:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:  # ragged, too deep, or not to be converted
         remedy = "pass a regular array of numbers"
-        device = getattr(values, "__dlpack_device__", None)
-        if device is not None and not _is_on_host(device):
+        if hasattr(values, "__dlpack__") and not _is_on_host(values):
             remedy = "NdArray.from_dlpack(array) takes an array of a device as it is"
         raise ValueError(four_parts(what, f"NumPy makes no array of it ({in_words(error)})", "", remedy)) from error
     if not is_number(array.dtype):

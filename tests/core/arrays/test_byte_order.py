@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import atled as nn
 import atled.functions as F
 import atled.keras_backend as K
 import atled.parametric_functions as PF
-from atled.neon.backends import gen_backend
+from atled.neon.backends import cleanup_backend, gen_backend
 
 SWAPPED = [np.dtype(name).newbyteorder("S") for name in ("f4", "f8", "f2", "i4", "i8", "u2")]
 VALUES = np.arange(6).reshape(2, 3)
@@ -60,8 +61,13 @@ def test_an_inference_takes_indices(dtype: np.dtype) -> None:
         np.testing.assert_array_equal(infer(given), infer(VALUES))
 
 
-def test_tensors_of_neon_are_computed_with(dtype: np.dtype) -> None:
-    be = gen_backend("cpu", batch_size=2)
+@pytest.fixture
+def be() -> Iterator[Any]:
+    yield gen_backend("cpu", batch_size=2)
+    cleanup_backend()
+
+
+def test_tensors_of_neon_are_computed_with(be: Any, dtype: np.dtype) -> None:
     for tensor in (be.array(VALUES.astype(dtype), dtype=dtype), be.zeros((2, 3), dtype=dtype)):
         tensor[:] = VALUES.astype(dtype)
         found = be.empty((2, 3))

@@ -11,6 +11,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
+import atled.random
 import atled.solvers as S
 from atled.function import PythonFunction
 from atled_contexts import Context
@@ -26,7 +27,8 @@ IMAGES = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
 
 @pytest.fixture(params=CONTEXTS, autouse=True)
-def context(request: pytest.FixtureRequest) -> Iterator[Context]:
+def context(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
+    monkeypatch.setattr(atled.random, "_SEEDS", atled.random._Seeds())
     nn.clear_parameters()
     with nn.auto_forward(False), nn.context_scope(CONTEXTS[request.param]):
         yield CONTEXTS[request.param]
