@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
@@ -37,7 +38,7 @@ def _build_top_n(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    number, floats, size, are_within = real.kind, real.pointer, real.size, make_are_within()
 
     @kernel
     def top_n_error(block, part, parts):
@@ -46,9 +47,8 @@ def _build_top_n(dtype: str) -> Callable[..., int]:
         inner, n = w[Block.inner], w[Block.n]
         count = w[Block.outer] * inner
         first, after = count * part // parts, count * (part + 1) // parts
-        for i in range(first, after):
-            if label[i] < 0 or label[i] >= classes:
-                return _OUT_OF_RANGE
+        if not are_within(label, first, after, 0, classes):
+            return _OUT_OF_RANGE
         for i in range(first, after):
             x = floats(w[Block.x] + size * (i // inner * classes * inner + i % inner))
             score = x[label[i] * inner]
@@ -70,7 +70,7 @@ def _build_confusion(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
-    floats, size = real.pointer, real.size
+    floats, size, are_within = real.pointer, real.size, make_are_within()
 
     @kernel
     def confusion_matrix(block, part, parts):
@@ -78,9 +78,8 @@ def _build_confusion(dtype: str) -> Callable[..., int]:
         label, counts = ints64(w[Block.labels]), ints32(w[Block.result])
         classes, inner = w[Block.classes], w[Block.inner]
         count = w[Block.outer] * inner
-        for i in range(count):
-            if label[i] < 0 or label[i] >= classes:
-                return _OUT_OF_RANGE
+        if not are_within(label, 0, count, 0, classes):
+            return _OUT_OF_RANGE
         for i in range(classes * classes):
             counts[i] = 0
         for i in range(count):

@@ -16,6 +16,7 @@ from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
     MOVED,
@@ -190,7 +191,7 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.moves import moves_of
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    elements, size, _ = moves_of(dtype)
+    (elements, size, _), are_within = moves_of(dtype), make_are_within()
 
     @kernel
     def extremum_grad(block, part, parts):
@@ -199,9 +200,8 @@ def _build_grad(dtype: str) -> Callable[..., int]:
         shares = max(parts, 1)
         first, after = w[Block.kept_outer] * part // shares, w[Block.kept_outer] * (part + 1) // shares
         gy, index = elements(w[Block.y]), ints64(w[Block.index])
-        for i in range(first * kept_inner, after * kept_inner):
-            if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
-                return _INDEX_OUT_OF_RANGE
+        if not are_within(index, first * kept_inner, after * kept_inner, 0, reduced_outer * reduced_inner):
+            return _INDEX_OUT_OF_RANGE
         if parts == 0:
             return 0
         for outer in range(first, after):
@@ -223,7 +223,7 @@ def _build_gather(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.moves import moves_of
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    elements = moves_of(dtype).pointer
+    elements, are_within = moves_of(dtype).pointer, make_are_within()
 
     @kernel
     def extremum_gather(block, part, parts):
@@ -232,9 +232,8 @@ def _build_gather(dtype: str) -> Callable[..., int]:
         count = w[Block.kept_outer] * kept_inner
         first, after = count * part // parts, count * (part + 1) // parts
         x, y, index = elements(w[Block.x]), elements(w[Block.y]), ints64(w[Block.index])
-        for i in range(first, after):
-            if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
-                return _INDEX_OUT_OF_RANGE
+        if not are_within(index, first, after, 0, reduced_outer * reduced_inner):
+            return _INDEX_OUT_OF_RANGE
         for i in range(first, after):
             outer, row = i // kept_inner, index[i] // reduced_inner
             at = ((outer * reduced_outer + row) * kept_inner + i - outer * kept_inner) * reduced_inner
