@@ -15,7 +15,7 @@ from atled.arrays.moving import move
 from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
-from atled.errors import four_parts
+from atled.errors import DeviceLostError, four_parts
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -422,8 +422,7 @@ class ArrayCell:
         """Copy the present values into a storage of that place and dtype, unless it is the head."""
         head = self.settle(dtype)
         if head is not storage:
-            assert self.dtype is not None
-            _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+            self._write_values(head, storage, place, dtype)
 
     def copy_at(self, place: Place, dtype: np.dtype) -> Storage:
         """A storage at that place with that dtype that holds the present values; the head stays where it is."""
@@ -440,13 +439,31 @@ class ArrayCell:
             return storage
         if storage is None:
             storage = self._add_copy(place, dtype, is_current=False)
-        assert self.dtype is not None
-        _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+        self._write_values(head, storage, place, dtype)
         if isinstance(head, HostStorage):
             head.seen_changed = head.has_live_view
         assert self._copies is not None
         self._copies[key] = (storage, True)
         return storage
+
+    def _write_values(self, head: Storage, storage: Storage, place: Place, dtype: np.dtype) -> None:
+        """Copy the present values into a storage; if the device of the head was lost, from where they are as well."""
+        assert self.dtype is not None
+        try:
+            _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+        except DeviceLostError:
+            other = self._kept_elsewhere()
+            if other is None:
+                raise
+            source_place, source = other
+            _convert(source, source_place, self.dtype, storage, place, dtype, self.size)
+
+    def _kept_elsewhere(self) -> tuple[Place, Storage] | None:
+        """A copy with the present values in another memory than the head's, of its dtype: another may be narrower."""
+        for (place, dtype), (storage, is_current) in self.copies.items():
+            if is_current and dtype == self.dtype and place is not self.place:
+                return place, storage
+        return None
 
     def known_copy(self, key: tuple[Place, np.dtype]) -> Storage | None:
         """The storage of the copy at a place with a dtype if that is known to hold the present values, as most do."""

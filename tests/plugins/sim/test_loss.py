@@ -105,3 +105,26 @@ def test_other_devices_go_on():
             lost.forward()
         step(kept, solver, one)
         assert np.isfinite(kept.d)
+
+
+def test_another_device_takes_what_is_in_host_memory_as_well(sim):
+    x, _, loss, solver = training(sim)
+    for _ in range(6):  # then x is trusted to stay on device 0
+        step(loss, solver, sim)
+    other = nn.get_extension_context("sim", device_id="1", fallback="raise")
+    with faults.lose("0", "copy") as fault, nn.context_scope(other):
+        y = F.exp(x)
+        y.forward()
+        assert fault.happened
+        np.testing.assert_allclose(y.d, np.exp(x.d), rtol=1e-6)
+
+
+def test_what_is_on_another_device_as_well_is_read_from_there(sim):
+    given = np.float32([0, 1, 2])
+    with nn.context_scope(sim):
+        a = F.exp(nn.NdArray.from_numpy_array(given))
+    with nn.context_scope(nn.get_extension_context("sim", device_id="1", fallback="raise")):
+        F.exp(a)
+    with faults.lose("0", "download") as fault:
+        np.testing.assert_allclose(a.data, np.exp(given), rtol=1e-6)
+        assert fault.happened

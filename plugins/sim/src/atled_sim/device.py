@@ -115,7 +115,7 @@ class SimDevice:
 
     def copy_from(self, other: SimDevice, source: SimArray, target: SimArray) -> None:
         """Copy from another device."""
-        faults.check("copy", self.device_id, lambda: f"copy of {source} of {other} by {self}")
+        faults.check("copy", self.device_id, lambda: f"copy of {source} of {other} by {self}", other.device_id)
         self.reach(target)[...] = other.reach(source)
         self._count(copies=1, copied_bytes=target.nbytes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from atled.plugin import DeviceLostError, did_you_mean, four_parts, listing
@@ -43,9 +43,9 @@ class Fault:
         """Whether it struck."""
         return self.seen >= self.nth
 
-    def strikes(self, operation: str, device_id: str) -> bool:
-        """Whether this operation is the one that fails."""
-        if operation != self.operation or self.device_id not in (None, device_id):
+    def strikes(self, operation: str, device_ids: Collection[str]) -> bool:
+        """Whether this operation, of one device or between two, is the one that fails."""
+        if operation != self.operation or not (self.device_id is None or self.device_id in device_ids):
             return False
         self.seen += 1
         return self.seen == self.nth
@@ -54,9 +54,9 @@ class Fault:
 class Loss(Fault):
     """The loss of a device: from one operation on all fail."""
 
-    def strikes(self, operation: str, device_id: str) -> bool:
+    def strikes(self, operation: str, device_ids: Collection[str]) -> bool:
         """Whether this operation finds the device lost."""
-        return super().strikes(operation, device_id) or (self.happened and device_id == self.device_id)
+        return super().strikes(operation, device_ids) or (self.happened and self.device_id in device_ids)
 
 
 _lock = threading.Lock()
@@ -110,14 +110,18 @@ def _in_force(fault: Fault, asked: str) -> Iterator[Fault]:
             _active.remove(fault)
 
 
-def check(operation: str, device_id: str, what: Callable[[], str]) -> None:
-    """Called by a device before each operation; raises where one is to fail.  what: the operation in words."""
+def check(operation: str, device_id: str, what: Callable[[], str], source_id: str = "") -> None:
+    """Called by a device before each operation; raises where one is to fail.
+
+    what: the operation in words.  source_id: the other device that it reaches, if there is one.
+    """
     if not _active:
         return
     with _lock:
-        striking = [fault for fault in _active if fault.strikes(operation, device_id)]
-    if any(isinstance(fault, Loss) for fault in striking):
-        raise DeviceLostError(f"SimArray:{device_id}", f"{what()} found nothing there")
+        striking = [fault for fault in _active if fault.strikes(operation, (device_id, source_id))]
+    lost = next((fault.device_id for fault in striking if isinstance(fault, Loss)), None)
+    if lost is not None:
+        raise DeviceLostError(f"SimArray:{lost}", f"{what()} found nothing there")
     if striking:
         raise SimFault(
             four_parts(
