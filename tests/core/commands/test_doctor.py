@@ -10,6 +10,7 @@ from atled.doctor import hardware
 from atled.doctor.examination import examine
 from atled.doctor.report import report_lines, show
 from atled_contexts import (
+    API_VERSION,
     BackendInfo,
     PluginInfo,
     declare_setting,
@@ -158,6 +159,24 @@ def test_a_backend_that_raises_fails_its_self_test(doctor):
     doctor({"wrong": WrongPlugin({"Add2": fails})}, ATLED_BACKENDS="wrong")
     report = examine()
     assert not report["ok"] and "the device is on fire" in report["problems"][0]
+
+
+def test_a_backend_of_one_narrow_dtype_is_tested_in_it(doctor):
+    class Narrow(WrongPlugin):
+        """Computes in float16 only, and casts nothing to it."""
+
+        @hookimpl
+        def atled_info(self):
+            backend = BackendInfo("wrong", ("half",), host=True, array_classes=("CpuCachedArray",))
+            return PluginInfo("wrong-plugin", API_VERSION, "atled-wrong", "0.1", (backend,))
+
+        @hookimpl
+        def atled_register(self, registrar):
+            registrar.implementation("Exp", "wrong", self._prepare)
+
+    doctor({"wrong": Narrow({})})
+    (test,) = (test for test in examine()["self_tests"] if test["backend"] == "wrong")
+    assert (test["op"], test["passed"], test["error"]) == ("Exp", True, "")
 
 
 def test_devices_that_cannot_be_listed_are_told(doctor):
