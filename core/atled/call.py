@@ -474,8 +474,9 @@ class Prepared:
     run: `run(*arguments)`: input arrays (None where an optional one is absent), output arrays, the workspace
         if one was asked for, then the float attributes as Python floats in the order of the spec. The arrays are those
         of the backend's array class: NumPy arrays on the host. It writes its outputs, returns nothing, and is
-        stateless and reentrant.
-    native: the same as machine code (`Native`); host backends only.
+        stateless and reentrant. The random state of a random op is a NumPy array everywhere, to be read only, and
+        before it returns.
+    native: the same as machine code (`Native`); for host backends, and instead of `run` for one with an executor.
     workspace: bytes of memory for the run (uint8 array, 64-byte aligned) that the caller supplies for each run.
     note: what was chosen and why, for `explain` and the plan's listing, such as "direct, 8x48 tiles".
     queued: whether all that `run` does is to put work into the device's queue, which is done in order: it does not

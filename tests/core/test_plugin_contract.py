@@ -169,6 +169,22 @@ def test_at_once_goes_on_when_a_plugin_fails(put):
         assert F.relu(x).data.tolist() == [0.0, 2.0]
 
 
+class MachineCodeOnly(WrongPlugin):
+    """Prepares ReLU for an executor that it does not have."""
+
+    @hookimpl
+    def atled_register(self, registrar):
+        prepared = Prepared(native=Native(0, np.zeros(2, np.int64), (0, 1)))
+        registrar.implementation("ReLU", "wrong", lambda call: prepared)
+
+
+def test_machine_code_without_an_executor_is_told_with_what_the_plugin_lacks(put):
+    put(MachineCodeOnly({}))
+    y = F.relu(nn.Variable((2,)), using="wrong")
+    with pytest.raises(RuntimeError, match="Prepared needs `run`, too, or the backend an executor"):
+        y.forward()
+
+
 @pytest.mark.parametrize(
     ("facts", "wrong"),
     [

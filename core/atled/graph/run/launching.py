@@ -95,7 +95,8 @@ def launch_on(bound: Arrays, step: Step, arguments: Sequence[Any]) -> Launch:
                 f"{step.name} by {step.backend}",
                 "its implementation is machine code only, and its backend registers no native executor",
                 "",
-                "a fault of the plugin: report it to its authors",
+                "a fault of the plugin: its Prepared needs `run`, too, or the backend an executor "
+                "(help(atled.plugin.Registrar.native_executor)); report it to its authors",
             )
         )
     floats, numbers = bound.floats, step.floats
