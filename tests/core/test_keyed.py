@@ -493,6 +493,17 @@ def test_numbers_widen_nothing_and_are_of_the_time_of_the_run():
                 assert programs() == before
 
 
+@pytest.mark.parametrize("numbers", [(4, 0), (2.5, -1.0), (3, 0.5), (True, 5)], ids=repr)
+def test_a_choice_between_numbers_has_the_dtype_that_numpy_gives_it(numbers):
+    condition = np.array([True, False, True])
+    d = Description()
+    d.result(d.call("Where", d.leaf(NdArray.from_numpy_array(condition)), *map(d.number, numbers)))
+    (chosen,) = d.run()
+    wanted = np.where(condition, *numbers)
+    assert chosen.dtype == wanted.dtype
+    np.testing.assert_array_equal(chosen.data, wanted)
+
+
 def test_numbers_that_a_dtype_does_not_hold_are_refused():
     small = NdArray.from_numpy_array(np.array([1, 2], np.uint8))
     for describe in (

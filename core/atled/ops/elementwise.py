@@ -457,6 +457,9 @@ class Numbered(Elementwise, abstract=True):
     def __init__(self, parent: Elementwise, kinds: Mapping[int, type]) -> None:
         row = parent.row
         names = {parent.input_names[position]: kind for position, kind in kinds.items()}
+        arrays = [x for x in row.gradients if x not in names]
+        # Where truth values are all the arrays there are, the dtype that follows from the numbers needs one to have it.
+        truths = [x for x in arrays if x in row.truths] if set(arrays) - set(row.truths) else []
         spelled = "".join(f"{kind.__name__.capitalize()}{position}" for position, kind in kinds.items())
         self._parent = parent
         self._cotangent = parent.cotangent_name
@@ -465,7 +468,7 @@ class Numbered(Elementwise, abstract=True):
                 f"{parent.name}With{spelled}",
                 "",
                 row.y,
-                {x: formula for x, formula in row.gradients.items() if x not in names},
+                {x: row.gradients[x] for x in arrays},
                 {**row.attributes, **dict.fromkeys(names, REQUIRED)},
                 doc=f"{parent.name} with numbers in place of {', '.join(names)}.",
                 data=row.data,
@@ -475,7 +478,7 @@ class Numbered(Elementwise, abstract=True):
                 no_gradient=row.no_gradient,
                 brief=True,
                 predicate=row.predicate,
-                truths=[x for x in row.truths if x not in names],
+                truths=truths,
             ),
             parent.category,
             parent.outputs[0],

@@ -44,6 +44,17 @@ def test_back_prop_grad_writes_into_buffers_each_time(be):
         x[:] = x * 2
 
 
+@pytest.mark.parametrize("reduction", ["max", "min"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_extremum_that_is_repeated_sums_the_gradients_of_its_copies(be, reduction, axis):
+    x, y = tensors(be)
+    extremum = getattr(be, reduction)(x, axis=axis)
+    (found,) = Autodiff(y + extremum, be).get_grad_asnumpyarray([x])
+    values = x.get()
+    is_extreme = values == getattr(values, reduction)(axis=axis, keepdims=True)
+    np.testing.assert_array_equal(found, y.shape[axis] * is_extreme)
+
+
 def test_buffers_may_be_views(be):
     x, y = tensors(be)
     all_of_them = be.zeros((4, 3))
