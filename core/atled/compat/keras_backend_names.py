@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from atled.compat.library import Library
-from atled.errors import four_parts
+from atled.errors import four_parts, no_such
 
 NATURAL_BM = "natural_bm.backend"
 """The name that programs import such a backend by, unless another one is said."""
@@ -74,6 +76,13 @@ _INSTEAD = {
     "update_add": _UPDATES,
     "update_sub": _UPDATES,
 }
+
+
+def no_such_function(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that atled's own module does not have, with what to write instead where that is known."""
+    if name not in _INSTEAD:
+        return no_such(module, "function", name, known)
+    return AttributeError(four_parts(f"{module}.{name}", _LATER, "", _INSTEAD[name]))
 
 
 def keras_style(name: str) -> Library:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys as _sys
+from typing import Any as _Any
+
 from atled.keras_backend.compiling.function import function as function
 from atled.keras_backend.functions.arrangement import arange as arange
 from atled.keras_backend.functions.arrangement import concatenate as concatenate
@@ -93,3 +96,13 @@ from atled.keras_backend.settings import set_epsilon as set_epsilon
 from atled.keras_backend.settings import set_floatx as set_floatx
 from atled.keras_backend.settings import set_intx as set_intx
 from atled.keras_backend.settings import settings as settings
+
+
+def __getattr__(name: str) -> _Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Imported here because names are seldom missing.
+    from atled.compat.keras_backend_names import no_such_function
+    from atled.compat.library import offered
+
+    raise no_such_function(__name__, name, offered(_sys.modules[__name__]))

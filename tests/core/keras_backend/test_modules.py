@@ -25,6 +25,20 @@ def test_theano_backend_has_no_module_of_the_package():
     assert not {"compiling", "expressions", "functions", "annotations"} & set(theano_backend.__all__)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("softmax", r"later backends .*\n.*write exp\(x - logsumexp\("),
+        ("sigmoidd", r"no such function\n.*did you mean 'sigmoid'\?"),
+        ("qqqqqqqqq", r"no such function\n.*dir\(atled.keras_backend\)"),
+        ("__all__", "has no attribute '__all__'$"),
+    ],
+)
+def test_a_missing_name_is_refused_with_what_to_write_instead(name, words):
+    with pytest.raises(AttributeError, match=words):
+        getattr(B, name)
+
+
 @pytest.mark.slow
 def test_nothing_in_the_home_directory_is_read_or_written(tmp_path):
     for folder in (".keras", ".natural_bm"):

@@ -12,6 +12,7 @@ from atled.keras_backend.compiling.constants import Constants
 from atled.keras_backend.expressions.calls import call, operand
 from atled.keras_backend.expressions.expression import Expression, advances_of, below, reached
 from atled.keras_backend.expressions.leaves import Constant, Placeholder, Variable
+from atled.keras_backend.expressions.messages import counted
 from atled.named_tuple import NamedTuple
 
 _IGNORED = ("on_unused_input", "allow_input_downcast", "mode", "profile")
@@ -55,7 +56,7 @@ def wanted(inputs: Any, outputs: Sequence[Any], updates: Any, options: Mapping[s
     missing = [each for each in computed if type(each) is Placeholder and each not in listed and each not in replaced]
     if missing:
         names = ", ".join(each.shown for each in missing)
-        asked = f"a function of {len(listed)} inputs"
+        asked = f"a function of {counted(len(listed), 'input')}"
         raise ValueError(
             four_parts(asked, f"it needs {names}, which is none of them", "", "list it, or replace it by givens")
         )

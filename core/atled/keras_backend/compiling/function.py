@@ -13,10 +13,11 @@ import numpy as np
 from atled.errors import four_parts
 from atled.keras_backend.compiling.arguments import wanted
 from atled.keras_backend.compiling.failures import located
-from atled.keras_backend.compiling.given import as_values
+from atled.keras_backend.compiling.given import NO_LIST, as_values
 from atled.keras_backend.compiling.specialized import Given, Specialized
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
+from atled.keras_backend.expressions.messages import counted
 from atled.keyed import Copies, Description, NdArray, register_cache
 
 _LIMIT = 64  # specializations of one function
@@ -92,9 +93,11 @@ class Function:
     def _values(self, args: Sequence[Any]) -> list[np.ndarray]:
         """The values of a call, of any dtypes."""
         if len(args) != len(self._inputs):
-            wrong = f"it has {len(self._inputs)} inputs"
-            asked = f"a call of {self!r} with {len(args)} values"
-            raise TypeError(four_parts(asked, wrong, "", "give one value for each"))
+            wrong = f"it has {counted(len(self._inputs), 'input')}"
+            asked = f"a call of {self!r} with {counted(len(args), 'value')}"
+            is_list = len(args) == 1 and isinstance(args[0], list | tuple) and len(args[0]) == len(self._inputs)
+            remedy = NO_LIST if is_list else "give one value for each"
+            raise TypeError(four_parts(asked, wrong, "", remedy))
         return [as_values(value, each) for value, each in zip(args, self._inputs, strict=True)]
 
     def _found(self, values: Sequence[np.ndarray]) -> tuple[Specialized, list[NdArray]]:
@@ -153,7 +156,7 @@ class Function:
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name!r}"
-        inputs = ", ".join(each.name or f"{each.ndim} axes of {each.dtype}" for each in self._inputs)
+        inputs = ", ".join(each.name or f"{counted(each.ndim)} of {each.dtype}" for each in self._inputs)
         return f"<function{name} of ({inputs})>"
 
 

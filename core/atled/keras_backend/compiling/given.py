@@ -11,6 +11,9 @@ from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import array_of
 from atled.keras_backend.expressions.messages import counted
 
+NO_LIST = "give values one by one, f(a, b), and not in a list, which Keras's own backends take"
+"""The remedy where a function is called as one of these."""
+
 
 def as_values(value: Any, to: Expression) -> np.ndarray:
     """A value as numbers with as many axes as an input has.
@@ -25,5 +28,7 @@ def as_values(value: Any, to: Expression) -> np.ndarray:
     if found.ndim != to.ndim:
         asked = f"a value of shape {found.shape} for the input {to.shown}"
         wrong = f"it has {counted(found.ndim)}, the input {to.ndim}"
-        raise TypeError(four_parts(asked, wrong, "", "give a value with as many axes, by reshape() or indexing"))
+        is_list = isinstance(value, list | tuple) and len(value) == 1 and found.ndim == to.ndim + 1
+        remedy = NO_LIST if is_list else "give a value with as many axes, by reshape() or indexing"
+        raise TypeError(four_parts(asked, wrong, "", remedy))
     return found

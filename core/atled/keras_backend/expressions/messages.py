@@ -47,9 +47,10 @@ def called(expression: Expression) -> str:
     return expression.by if expression.name is None else expression.name
 
 
-def counted(axes: int) -> str:
-    """A count of axes in words."""
-    return f"{axes} {'axis' if axes == 1 else 'axes'}"
+def counted(count: int, what: str = "axis") -> str:
+    """A count of axes, or of what else it is told, in words."""
+    several = "axes" if what == "axis" else f"{what}s"
+    return f"{count} {what if count == 1 else several}"
 
 
 def _described(expression: Expression, desc: Any) -> str:

@@ -13,6 +13,7 @@ from atled.keras_backend.expressions.calls import call, operand
 from atled.keras_backend.expressions.expression import Expression, below, reached
 from atled.keras_backend.expressions.gradients import Gradients
 from atled.keras_backend.expressions.leaves import Constant
+from atled.keras_backend.expressions.messages import counted
 from atled.keras_backend.expressions.parts import Part
 from atled.keras_backend.settings import floatx, intx
 
@@ -94,7 +95,7 @@ def _sides(first: Any, second: Any) -> tuple[Expression, Expression]:
     one = _as_expression(first, second if isinstance(second, Expression) else None)
     other = _as_expression(second, one)
     if (one.ndim, one.type) != (other.ndim, other.type):
-        wrong = f"one has {one.ndim} axes of {one.dtype}, the other {other.ndim} of {other.dtype}"
+        wrong = f"one has {counted(one.ndim)} of {one.dtype}, the other {other.ndim} of {other.dtype}"
         remedy = "cast() one of them" if one.ndim == other.ndim else "give them as many axes, by reshape()"
         raise TypeError(four_parts(f"ifelse of {one.shown} and {other.shown}", wrong, "", remedy))
     return one, other

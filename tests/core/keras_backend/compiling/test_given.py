@@ -42,10 +42,17 @@ def test_a_value_of_another_count_of_axes_is_refused():
 
 
 def test_a_call_has_one_value_for_each_input():
-    with pytest.raises(TypeError, match="with 2 values: it has 1 inputs"):
+    with pytest.raises(TypeError, match="with 2 values: it has 1 input\n"):
         identity(0)(1, 2)
     with pytest.raises(TypeError, match="with 0 values"):
         identity(0)()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_list_of_the_values_is_refused_as_the_call_of_another_backend(count):
+    inputs = [B.placeholder(ndim=1) for _ in range(count)]
+    with pytest.raises(TypeError, match=r"one by one, f\(a, b\)"):
+        B.function(inputs, inputs[0])([np.ones(2)] * count)
 
 
 @pytest.mark.parametrize("given", ["text", None, [[1], [2, 3]], 1j, {"a": 1}])

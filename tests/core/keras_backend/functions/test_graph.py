@@ -193,7 +193,7 @@ def test_gradients_within_a_side_are_those_of_the_whole_way():
 
 def test_sides_that_do_not_fit_are_refused():
     x, condition = double([1.0]), B.placeholder(ndim=0)
-    with pytest.raises(TypeError, match="1 axes of float64, the other 0"):
+    with pytest.raises(TypeError, match="1 axis of float64, the other 0"):
         B.ifelse(condition, x, B.sum(x))
     with pytest.raises(TypeError, match="float64, the other 1 of float32"):
         B.ifelse(condition, x, B.cast(x, "float32"))
