@@ -32,6 +32,7 @@ class RowWord(IntEnum):
     BLOCK = 1  # address of its argument block
     PARTS = 2
     TICKS = 3  # how long it takes: 0 at first, then the executor's own
+    COUNT = 4  # address of the count of such rows that are done, or 0: no handler of a signal runs before or within one
 
 
 class FormWord(IntEnum):

@@ -13,6 +13,7 @@ from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.record.traversal import functions_before
+from atled.graph.run.binding import Progress
 from atled.graph.update.training_step import Moved, Rule, Training
 from atled.solvers import Solver, Tracked, take_back
 from atled.variable import Variable
@@ -123,18 +124,26 @@ class CompiledStep:
             announce(training.writes)
             training = self._current()  # what others have stored because of this run is what it has to store, too
         active = [self._known[index] for index in training.moved]
-        for parameter in active:
-            parameter.steps += 1
+        progress = Progress()
+        counted = 0
+        interruption: BaseException | None = None
         try:
-            training.run(self._floats(active))
-        except BaseException:
-            take_back(active, 1)
-            raise
+            for parameter in active:
+                parameter.steps += 1
+                counted += 1  # CPython looks for signals between two rounds of a loop
+            training.run(self._floats(active), progress)
+        except BaseException as error:
+            if not progress.is_complete:
+                take_back(active[:counted], 1)
+                raise
+            interruption = error  # of a handler of a signal: the step is done
         if EXPECTING:
             training.remember(tuple(map(id, active)), partial(take_back, active))
         for gradient in self._gradients:
             if gradient.pending is not UNWRITTEN:
                 gradient.zero()
+        if interruption is not None:
+            raise interruption
         return self.loss
 
     def _floats(self, parameters: Sequence[Tracked]) -> dict[str, float] | list[Mapping[str, float]]:

@@ -18,6 +18,7 @@ from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
 from atled.errors import four_parts, no_such, shortened
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
+from atled.graph.run.binding import Progress
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
 from atled.graph.update.waiting_changes import Change, change_gradients, common_changes
 from atled.ops.spec import SPECS
@@ -233,22 +234,33 @@ class Solver:
             parameter.gradient.zero()
 
     def update(self) -> None:
-        """Move every parameter whose gradient was written; none, as in NNabla, where there is no such one."""
+        """Move every parameter whose gradient was written; none, as in NNabla, where there is no such one.
+
+        What fails, or is interrupted, has moved none of them or all: see `compile_step`.
+        """
         active = self._active()
-        for parameter in active:
-            parameter.steps += 1
+        progress = Progress()
+        counted = 0
+        interruption: BaseException | None = None
         try:
+            for parameter in active:
+                parameter.steps += 1
+                counted += 1  # CPython looks for signals between two rounds of a loop
             if [p for p in active if p.variable.value.grad.cell.pending is not None]:  # quicker than any()
-                self._take_changes_in(active)
+                self._take_changes_in(active, progress)
             else:
-                self._move(active)
-        except BaseException:
-            take_back(active, 1)
-            raise
+                self._move(active, progress)
+        except BaseException as error:
+            if not progress.is_complete:
+                take_back(active[:counted], 1)
+                raise
+            interruption = error
         if EXPECTING:
             places = {p.variable.value.data.cell.place for p in active}
             for failures in EXPECTING.intersection(place.failures for place in places):
                 failures.remember(tuple(map(id, active)), partial(take_back, active))
+        if interruption is not None:
+            raise interruption
 
     def weight_decay(self, decay_rate: float) -> None:
         """Add `decay_rate * w` to the gradients; call it after backward and before update.
@@ -319,21 +331,21 @@ class Solver:
         if values:
             change_gradients(Change(op, value), values, context_in_force(), self._plans)
 
-    def _take_changes_in(self, active: Sequence[Tracked]) -> None:
+    def _take_changes_in(self, active: Sequence[Tracked], progress: Progress) -> None:
         """Update from gradients some of which wait for changes: in the same pass, if all wait for the same ones."""
         values = [parameter.variable.value for parameter in active]
         gradients = [value.grad.cell for value in values]
         with PLANNING:  # others who look at a gradient must see it before or after all this
             waiting = common_changes(values, gradients, context_in_force())
             if waiting is not None:
-                with waiting.taken(gradients):
-                    self._move(active, waiting.changes)
+                with waiting.taken(gradients, progress):
+                    self._move(active, progress, waiting.changes)
                 return
             for cell in gradients:
                 cell.settle()
-        self._move(active)
+        self._move(active, progress)
 
-    def _move(self, active: Sequence[Tracked], changes: Sequence[Change] = ()) -> None:
+    def _move(self, active: Sequence[Tracked], progress: Progress, changes: Sequence[Change] = ()) -> None:
         """Run the update op on every parameter, after changes of its gradient."""
         if not active:
             return
@@ -352,7 +364,7 @@ class Solver:
             return [Updated(p.variable.shape, (p.variable.value.data.cell, p.gradient, *p.states)) for p in active]
 
         ops = [*(change.op for change in changes), self._op]
-        run_updates(ops, tuple(map(id, active)), arrays, floats, context_in_force(), self._plans)
+        run_updates(ops, tuple(map(id, active)), arrays, floats, context_in_force(), self._plans, progress)
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and `copy`: a solver without parameters is one with hyper-parameters of its own.

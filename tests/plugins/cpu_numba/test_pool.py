@@ -107,7 +107,7 @@ class Program:
     def __init__(self, *rows: tuple[IRKernel, list[int], int]) -> None:
         self.blocks = [np.array(block, np.int64) for _, block, _ in rows]
         table = [
-            [kernel.address(), block.ctypes.data, parts, 0]
+            [kernel.address(), block.ctypes.data, parts, 0, 0]
             for (kernel, _, parts), block in zip(rows, self.blocks, strict=True)
         ]
         self.rows = np.array(table, np.int64).reshape(-1, len(RowWord))
@@ -224,7 +224,7 @@ def test_the_caller_takes_parts_from_the_first_on_and_a_worker_from_the_last() -
             both.wait()
         return 0
 
-    row = np.array([[ctypes.cast(note, ctypes.c_void_p).value, 0, 8, 0]], np.int64)
+    row = np.array([[ctypes.cast(note, ctypes.c_void_p).value, 0, 8, 0, 0]], np.int64)
     assert pool.run_program(row.ctypes.data, 0, 1) == 0
     (first, caller), (last, worker) = sorted((parts[0], parts) for parts in taken.values())
     assert (first, last) == (0, 7) and taken[threading.get_ident()] is caller
@@ -575,6 +575,23 @@ def test_an_interrupt_ends_a_program_between_two_rows(turns_at_once: None) -> No
     rows[3, RowWord.KERNEL] = rows[0, RowWord.KERNEL]
     assert pool.run_program(rows.ctypes.data, 0, 8) == 0
     assert (rows[:, RowWord.TICKS] > 0).all()
+
+
+@pytest.mark.parametrize(("first", "ran"), [(2, 8), (4, 8), (5, 4)])
+def test_counted_rows_are_not_parted_from_the_row_before(turns_at_once: None, first: int, ran: int) -> None:
+    rows, count = interrupted_rows(8, at=3), np.zeros(1, np.int64)
+    rows[first:, RowWord.COUNT] = count.ctypes.data
+    with pytest.raises(KeyboardInterrupt):
+        pool.run_program(rows.ctypes.data, 0, 8)
+    assert (rows[:, RowWord.TICKS] > 0).tolist() == [row < ran for row in range(8)]
+    assert count[0] == max(0, ran - first)
+
+
+def test_a_counted_row_that_fails_is_not_counted() -> None:
+    program, count = Program((fail, [0, 5], 1), (fail, [1, 5], 1), (fail, [0, 5], 1)), np.zeros(1, np.int64)
+    program.rows[1:, RowWord.COUNT] = count.ctypes.data
+    assert program.run(1) == 3 << 16 | 5
+    assert count[0] == 1
 
 
 def test_a_program_in_another_thread_is_not_interrupted(turns_at_once: None) -> None:

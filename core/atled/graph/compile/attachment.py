@@ -76,7 +76,7 @@ class _Units:
 
     def attach(self, step: Step) -> None:
         """Attach an elementwise step to a reader of what it makes, else to the maker of what it reads, if one fits."""
-        is_changing = step.node.spec is not None and bool(step.node.spec.inplace)
+        is_changing = step.is_update
         least = _LEAST_BYTES if is_changing else 0
         for number in step.arguments[step.input_count :]:
             if number >= 0 and self._slots[number].desc.nbytes < least:

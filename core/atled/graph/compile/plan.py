@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 
@@ -53,8 +53,10 @@ class Plan:
     random_states: the slots of random states that go on once per run.  drawn_inside: those that go on in steps of
         loops, and in branches: as often as bodies run.  changed: the outside arrays that steps change, in order.
     runs_user_code: whether some step does.
-    states: the slots of outside arrays in host memory that steps move before something that may fail has run, updates
-        of parameters apart, which run behind that.
+    states: the slots of outside arrays in host memory that steps move before something that may fail has run, or before
+        the first update; updates apart, which run behind what may fail.
+    first_update: the number of the first step that is an update, or computes one on the way; -1 without any.
+    moving: the number of its segment, and of its row.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
@@ -76,6 +78,7 @@ class Plan:
         self.fallbacks = [number for number, step in enumerate(steps) if step.is_fallback]
         self.owners, self.feeds = self._causes() if self.fallbacks else ({}, {})
         self._lay_out_blocks()
+        self.moving = self._moving()
 
     def _requests(self) -> list[tuple[int, Place, np.dtype, int]]:
         """Per external slot: outside array, place, dtype, slot."""
@@ -103,17 +106,31 @@ class Plan:
         drawn = {slots[slot].source[1] for step in steps for slot in step.draws}
         self.changed = sorted({number for number, _, _ in self.written} | drawn)
         self.runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in steps)
+        self.first_update = self._first_update()
         self.states = self._states()
 
     def _states(self) -> list[int]:
         found: dict[int, None] = {}
+        # Behind the last step that may fail, or behind which an interrupt ends the run.
         last = max((number for number, step in enumerate(self.steps) if step.may_fail), default=-1)
+        last = max(last, self.first_update - 1)
         for step in self.steps[: last + 1]:
             for number in step.moved_states:
                 slot = self.slots[number]
                 if slot.source[0] == "external" and slot.place is HOST and not slot.is_window:
                     found[number] = None
         return list(found)
+
+    def _first_update(self) -> int:
+        moving = {step.carrier or step for step in self.steps if step.is_update}
+        return next((number for number, step in enumerate(self.steps) if step in moving), -1)
+
+    def _moving(self) -> tuple[int, int] | None:
+        number = self.first_update
+        if number < 0:
+            return None
+        ends = [segment.first + len(segment.steps) for segment in self.segments]
+        return bisect_right(ends, number), bisect_left(self._launched, number)
 
     def _workspaces(self) -> dict[Place, int]:
         needed: dict[Place, int] = {}

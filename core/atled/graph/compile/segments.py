@@ -179,8 +179,10 @@ def _kind_of(step: Step) -> type[Segment]:
 def _continues(segment: Segment, step: Step) -> bool:
     """Whether a step runs with those of its kind before it."""
     last = segment.steps[-1]
-    if segment.is_native or step.queue is None:
-        return last.executor is step.executor if segment.is_native else True
+    if segment.is_native:
+        return last.executor is step.executor
+    if step.queue is None:  # those that may be interrupted, and updates
+        return last.is_update or not step.is_update
     # Between a step that may fail and one that would change arrays all the same the host looks.
     is_cut = step.waits_for_failures and any(before.culprit is not None for before in segment.steps)
     return last.queue is step.queue and not is_cut

@@ -157,6 +157,11 @@ class Step:
         return any(value.is_in_place for value in self.node.outputs)
 
     @property
+    def is_update(self) -> bool:
+        """Whether it moves a parameter, or assigns to an array."""
+        return self.node.spec is not None and bool(self.node.spec.inplace)
+
+    @property
     def waits_for_failures(self) -> bool:
         """Whether it changes arrays and would do so behind a failure on its device as well, so that the host looks."""
         return self.changes_arrays and self.prepared is not None and not self.prepared.heeds_failure

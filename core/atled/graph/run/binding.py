@@ -22,7 +22,7 @@ from atled.call import RangeWord, RowWord
 from atled.errors import DeviceLostError
 from atled.graph.compile.native_errors import error_in_row
 from atled.graph.compile.plan import Plan
-from atled.graph.compile.segments import DeviceSegment
+from atled.graph.compile.segments import DeviceSegment, NativeSegment
 from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.dispatch import has_bodies
 from atled.graph.run.arenas import arena_for
@@ -37,6 +37,7 @@ from atled.graph.run.travelling import Travelling, Travels
 from atled.graph.run.user_code import LockOfUserCode
 from atled.graph.run.words import Table
 from atled_contexts import count_fallback, is_observed
+from atled_contexts.signals import handlers_wait
 
 _BYTE = np.dtype(np.uint8)
 _READ, _WRITTEN = Use.READ, Use.WRITTEN
@@ -50,6 +51,15 @@ class LastRun:
 
     def __init__(self) -> None:
         self.number = 0
+
+
+class Progress:
+    """How far a run of updates got.
+
+    is_complete: whether all that it moves has moved; else nothing has, but where one of several steps in Python failed.
+    """
+
+    is_complete = False
 
 
 class Binding:
@@ -128,12 +138,37 @@ class Binding:
         self._computed = self._sources()
         self._flags: dict[Place, Flag] = {}
         self._tables = {place: Table(self, words) for place, words in plan.words.items()}
+        self._counted = self._count_updates()
         self._bind_segments()
+
+    def _count_updates(self) -> list[tuple[Any, int, int]]:
+        """Have the rows from the first update on counted, so that a run that a signal ends moves all or nothing.
+
+        The segments of these rows, as executor, first row and the one behind the last; none where others run among
+        them, during which the handlers of signals wait instead.
+        """
+        plan = self.plan
+        self._first_moving = 0
+        self._count: memoryview | None = None
+        self._is_unparted = plan.moving is not None
+        if plan.moving is None:
+            return []
+        number, row = plan.moving
+        segments = [segment for segment in plan.segments[number:] if isinstance(segment, NativeSegment)]
+        if len(segments) < len(plan.segments) - number or any(plan.places_to_look_at()[number + 1 :]):
+            return []
+        count = np.zeros(1, np.int64)
+        self._rows[row:, RowWord.COUNT] = count.ctypes.data
+        self._count = count.data
+        self._is_unparted = False
+        return [(segment.steps[0].executor, max(row, segment.rows[0]), segment.rows[1]) for segment in segments]
 
     def _bind_segments(self) -> None:
         segments: list[Callable[[], None]] = []
-        for segment, places in zip(self.plan.segments, self.plan.places_to_look_at(), strict=True):
+        for number, (segment, places) in enumerate(zip(self.plan.segments, self.plan.places_to_look_at(), strict=True)):
             segments += [place.failures.look for place in places]
+            if self.plan.moving is not None and number == self.plan.moving[0]:
+                self._first_moving = len(segments)
             segments.append(segment.bind(self))
         queued = [segment for segment in segments if isinstance(segment, QueuedSteps)]
         self._ready = Readiness(queued, list(self._tables.values())) if queued else None
@@ -421,10 +456,13 @@ class Binding:
             return launch_of_bodies(self, step, Binding)
         return launch_of(self, step, others)
 
-    def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
+    def run(self, floats: Sequence[float] | np.ndarray | None = None, progress: Progress | None = None) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays.
 
+        What a handler of a signal raises comes before the first update, or when all is done.
+
         floats: new values of all floats, in the plan's order; None leaves them as they are.
+        progress: is told how far a plan with updates got.
         """
         if WATCHES:
             announce(self.writes)
@@ -448,27 +486,43 @@ class Binding:
                 for cell in (*self._changed, *self._computed):
                     cell.writer = writer
                 next(WRITES)  # who sees that nothing was written meanwhile need not look at these
+            if progress is None and self.plan.moving is not None:
+                progress = Progress()
+            interruption: BaseException | None = None
+            count = self._count
+            if count is not None:  # that of a run which this one interrupts, as code of a handler of a signal may
+                outer, count[0] = count[0], 0
             try:
                 for random_state in self.random_states:
                     random_state[1] += 1
                 if is_observed():
-                    self._run_observed()
+                    self._run_observed(progress or Progress())
                 else:
                     if self._ready is not None and self._ready():
                         self._ready = None
-                    for segment in self._segments:
-                        segment()
+                    if progress is not None and self._is_unparted:
+                        self._run_unparted(progress)
+                    else:
+                        for segment in self._segments:
+                            segment()
+                if progress is not None:
+                    progress.is_complete = True
             except BaseException as error:
-                go_back(self.random_states, 1)
-                for state, values in zip(self._drawn_inside, before, strict=True):
-                    state[...] = values
-                restore(self._states, states)
-                if isinstance(error, DeviceLostError) and self._on_devices is not None:
-                    self._on_devices.go_back()
-                raise
+                if progress is not None and self._is_complete(progress):
+                    interruption = error
+                else:
+                    go_back(self.random_states, 1)
+                    for state, values in zip(self._drawn_inside, before, strict=True):
+                        state[...] = values
+                    restore(self._states, states)
+                    if isinstance(error, DeviceLostError) and self._on_devices is not None:
+                        self._on_devices.go_back()
+                    raise
             finally:  # a run that fails, or is interrupted, may have changed them
                 if free is not None:
                     free.append(True)
+                if count is not None:
+                    count[0] = outer
                 if self._changed or self._computed:
                     version = next(WRITES)
                     for cell in self._changed:
@@ -487,12 +541,44 @@ class Binding:
                 count_as_written(self.gradients)
             if self.last_run is not None:
                 self.last_run.number = next(WRITES)
+            if interruption is not None:
+                raise interruption
 
-    def _run_observed(self) -> None:
+    def _run_observed(self, progress: Progress) -> None:
         if self._runs_alone:
-            self.with_workspace(lambda: run_observed(self))()  # values stay in it from step to step
+            self.with_workspace(lambda: run_observed(self, progress))()  # values stay in it from step to step
         else:
-            run_observed(copy.copy(self) if self._arenas else self)  # what runs it amid this may have it moved
+            bound = copy.copy(self) if self._arenas else self  # what runs it amid this may have it moved
+            run_observed(bound, progress)
+
+    def _run_unparted(self, progress: Progress) -> None:
+        """Run all segments, those from the first update on without handlers of signals in between."""
+        for segment in self._segments[: self._first_moving]:
+            segment()
+        with handlers_wait():
+            for segment in self._segments[self._first_moving :]:
+                segment()
+            progress.is_complete = True
+
+    def _is_complete(self, progress: Progress) -> bool:
+        """Whether all updates of a run that an error ended have run; if one has, the others do now.
+
+        An error in a run with updates counted is one of a handler, or one of a step before them: they do not fail.
+        """
+        if progress.is_complete:
+            return True
+        done = 0 if self._count is None or is_observed() else self._count[0]
+        if not done:
+            return False
+        lock = contextlib.nullcontext() if self._shared is None else self._shared.lock
+        for executor, first, end in self._counted:
+            begin = first + min(done, end - first)
+            done -= begin - first
+            with lock:
+                if begin < end and executor.run_program(self.rows_address, begin, end):
+                    return False
+        progress.is_complete = True
+        return True
 
     @property
     def writes(self) -> frozenset[int]:

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from atled.arrays.place import TRANSFERS, Place
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
 from atled_contexts import active_trace, active_verification
+from atled_contexts.signals import handlers_wait
 
 if TYPE_CHECKING:
-    from atled.graph.run.binding import Binding
+    from atled.graph.run.binding import Binding, Progress
     from atled_contexts import Trace
 
 
-def run_observed(binding: Binding) -> None:
-    """Run all steps of a binding, recording each in the trace and checking those that the verification picks."""
+def run_observed(binding: Binding, progress: Progress) -> None:
+    """Run all steps of a binding, recording each in the trace and checking those that the verification picks.
+
+    progress: is told that all have run before a handler of a signal raises anything behind the first update.
+    """
+    with ExitStack() as unparted:
+        _run_steps(binding, unparted)
+        progress.is_complete = True
+
+
+def _run_steps(binding: Binding, unparted: ExitStack) -> None:
     trace, verification = active_trace(), active_verification()
     plan = binding.plan
     for number, step in enumerate(plan.steps):
+        if number == plan.first_update:
+            unparted.enter_context(handlers_wait())
         if verification is None and step.carrier is not None:
             continue
         name = step.label if verification is None else step.name

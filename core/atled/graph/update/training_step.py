@@ -28,7 +28,7 @@ from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import roots_of
 from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
 from atled.graph.record.value import Value
-from atled.graph.run.binding import Binding, LastRun
+from atled.graph.run.binding import Binding, LastRun, Progress
 from atled.graph.update.updates import in_full_precision
 from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
@@ -158,11 +158,12 @@ class Training:
         """Whether the epoch is that of the plan."""
         return self._binding.epoch == EPOCH.value
 
-    def run(self, floats: dict[str, float] | Sequence[Mapping[str, float]]) -> None:
+    def run(self, floats: dict[str, float] | Sequence[Mapping[str, float]], progress: Progress) -> None:
         """Run the step.
 
         floats: the float attributes of the updates, and "scale" and "rate" where gradients are decayed; one dict for
             all parameters, or one mapping for each that moves.
+        progress: is told whether all have moved.
         """
         values = self._binding.floats
         if isinstance(floats, dict):
@@ -172,7 +173,7 @@ class Training:
             for number, source in enumerate(self.plan.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]
-        self._binding.run(values)
+        self._binding.run(values, progress)
 
 
 class _Gone(ResultRecipe):
@@ -295,7 +296,7 @@ def _is_safe(plan: Plan) -> bool:
 
     What native steps of a backward refuse are indices, and those a forward step has made or looked at before.
     """
-    updates = [step.node.spec is not None and bool(step.node.spec.inplace) for step in plan.steps]
+    updates = [step.is_update for step in plan.steps]
     first = updates.index(True) if True in updates else len(updates)
     rest = zip(updates[first:], plan.steps[first:], strict=True)
     return all(is_update or step.native is not None for is_update, step in rest)

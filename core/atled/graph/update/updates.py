@@ -15,7 +15,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.ir import Graph
 from atled.graph.record.structure import aliases_of, repeats
-from atled.graph.run.binding import Binding
+from atled.graph.run.binding import Binding, Progress
 from atled.named_tuple import NamedTuple
 from atled.ops.spec import SPECS
 from atled.type_configs import computable, compute_dtype
@@ -56,6 +56,7 @@ def run_updates(
     floats: Sequence[float],
     context: Context,
     plans: UpdatePlans,
+    progress: Progress | None = None,
 ) -> None:
     """Run update ops, one after the other, on every parameter.
 
@@ -63,7 +64,7 @@ def run_updates(
 
     ops: names; the inputs "w" and "g" are values and gradient, others the states.
     key: which parameters these are.  parameters: called for their arrays where the program is not known.
-    floats: the float attributes, per parameter and op.
+    floats: the float attributes, per parameter and op.  progress: is told whether all have run.
     """
     whole_key = (tuple(ops), context, key)
     bound = plans.get(whole_key)
@@ -73,7 +74,7 @@ def run_updates(
             if bound is None and len(plans) >= _MOST_PLANS:
                 plans.clear()  # the parameters were replaced many times
             bound = plans[whole_key] = _bind(ops, parameters(), context, floats, epoch, bound)
-    bound.run(floats)
+    bound.run(floats, progress)
 
 
 def _bind(

@@ -10,6 +10,7 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.watches import open_watch
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
+from atled.graph.run.binding import Progress
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
 from atled.named_tuple import NamedTuple
 from atled_contexts import Context
@@ -99,23 +100,30 @@ class WaitingChanges:
             waiting = self.parameters.waiting_for(self)
             if not waiting:
                 return
-            with self.taken([gradient for _, _, gradient in waiting]):
+            progress = Progress()
+            with self.taken([gradient for _, _, gradient in waiting], progress):
                 while self.changes:
-                    _run_alone(self.changes[0], waiting, self.context, self._plans())
-                    self.changes = self.changes[1:]  # if the next one fails, this one is done
+                    made = Progress()
+                    try:
+                        _run_alone(self.changes[0], waiting, self.context, self._plans(), made)
+                    finally:
+                        if made.is_complete:
+                            self.changes = self.changes[1:]  # if the next one fails, this one is done
+                            progress.is_complete = not self.changes
 
     @contextmanager
-    def taken(self, gradients: Sequence[ArrayCell]) -> Iterator[None]:
+    def taken(self, gradients: Sequence[ArrayCell], progress: Progress) -> Iterator[None]:
         """Make the changes within this block, under PLANNING: other threads that read a gradient wait for its end.
 
-        If the block fails, the changes stay deferred.
+        If the block fails, the changes stay deferred, unless `progress` says that they are made.
         """
         self._is_taken = True
         try:
             yield
-            for cell in gradients:
-                cell.pending = None
         finally:
+            if progress.is_complete:
+                for cell in gradients:
+                    cell.pending = None
             self._is_taken = False
 
 
@@ -124,6 +132,7 @@ def _run_alone(
     arrays: Sequence[tuple[tuple[int, ...], ArrayCell, ArrayCell]],
     context: Context,
     plans: UpdatePlans | None,
+    progress: Progress,
 ) -> None:
     """Make a change in a pass of its own."""
     # The plans hold the arrays, so that no other can get the number of one.
@@ -135,6 +144,7 @@ def _run_alone(
         [change.value] * len(arrays),
         context,
         UpdatePlans() if plans is None else plans,  # none where the solver is gone
+        progress,
     )
 
 
@@ -155,7 +165,7 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
             parameters = _parameters(values, plans)
             if not parameters.are_distinct or not _may_wait(values):
                 arrays = [(value.shape, value.cell, value.grad.cell) for value in values]
-                _run_alone(change, arrays, context, plans)
+                _run_alone(change, arrays, context, plans, Progress())
                 return
             waiting = WaitingChanges([change], parameters, context, plans)
         for cell in gradients:

@@ -6,7 +6,8 @@ one caller at a time has them; another one meanwhile does its parts alone. Kerne
 the sums that make one result: so results do not depend on the threads there are.
 
 A program that the main thread runs gives Python a turn after a tenth of a second, between two rows, so that a handler
-of a signal can end it: Ctrl-C does not wait for the whole program. No handler runs within a row.
+of a signal can end it: Ctrl-C does not wait for the whole program. No handler runs within a row, nor before one that is
+counted (`RowWord.COUNT`): of rows that move parameters all run, or none.
 
 Workers start with the first such row. They are daemon threads that sleep when there is nothing to do.
 """

@@ -101,7 +101,8 @@ define internal i64 @code_of(i64 %result) alwaysinline {
 ; time at every row would take longer than some kernels do. Returns 0, (row + 1) << 16 | code of the first row that
 ; fails (step << 40 more if it is a loop), or -(row + 1) of the first row that wants workers before they are started,
 ; or, when the interpreter is to have its turn, the smallest integer + what to go on with: a row, with RESUMED if it is
-; a loop that came back early, and with UNSTARTED_BIT if that did so since it wants workers.
+; a loop that came back early, and with UNSTARTED_BIT if that did so since it wants workers. In front of a row that is
+; counted, and within it, the interpreter gets no turn.
 define internal i64 @run_program(i64 %pool, i64 %rows, i64 %begin.at, i64 %stop) {
 entry:
   %start = and i64 %begin.at, {ROW_BITS}
@@ -114,9 +115,9 @@ entry:
   %any = icmp slt i64 %start, %stop
   br i1 %any, label %row, label %end
 row:
-  %i = phi i64 [ %start, %entry ], [ %next, %look ]
-  %before = phi i64 [ 0, %entry ], [ %spent, %look ]
-  %part = phi i64 [ %resumed, %entry ], [ 0, %look ]
+  %i = phi i64 [ %start, %entry ], [ %next, %look ], [ %next, %held ]
+  %before = phi i64 [ 0, %entry ], [ %spent, %look ], [ %spent, %held ]
+  %part = phi i64 [ %resumed, %entry ], [ 0, %look ], [ 0, %held ]
   %word = mul i64 %i, {ROW_WORDS}
   %at = getelementptr i64, ptr %table, i64 %word
   %kernel.at = getelementptr i64, ptr %at, i64 {ROW_KERNEL}
@@ -127,6 +128,9 @@ row:
   %parts = load i64, ptr %parts.at
   %ticks.at = getelementptr i64, ptr %at, i64 {ROW_TICKS}
   %ticks = load atomic i64, ptr %ticks.at monotonic, align 8
+  %count.at = getelementptr i64, ptr %at, i64 {ROW_COUNT}
+  %count.word = load i64, ptr %count.at
+  %counts = icmp ne i64 %count.word, 0
   %timed = icmp ne i64 %ticks, 0
   br i1 %timed, label %run, label %watch
 watch:
@@ -137,8 +141,9 @@ run:
   %shared = icmp sgt i64 %parts, 1
   br i1 %shared, label %together, label %alone
 alone:
+  %going = phi i64 [ %part, %run ], [ 1, %early ]
   %function = inttoptr i64 %kernel to ptr
-  %result = call i64 %function(i64 %block, i64 %part, i64 1)
+  %result = call i64 %function(i64 %block, i64 %going, i64 1)
   %failed = icmp ne i64 %result, 0
   br i1 %failed, label %unusual.alone, label %passed
 unusual.alone:
@@ -156,7 +161,12 @@ failure.loop:
   %step.bits = and i64 %result, {STEP_BITS}
   %step.high = shl i64 %step.bits, 24
   br label %failure
-early:                                 ; the bits of what it wants are those of what is returned
+early:
+  %start.bit = and i64 %result, {UNSTARTED_BIT}
+  %is.turn = icmp eq i64 %start.bit, 0
+  %goes.on = and i1 %counts, %is.turn
+  br i1 %goes.on, label %alone, label %leave
+leave:                                 ; the bits of what it wants are those of what is returned
   %row.early = or i64 %i, %result
   %row.resumed = or i64 %row.early, {RESUMED}
   ret i64 %row.resumed
@@ -179,11 +189,24 @@ add:
   %taken = phi i64 [ %ticks, %passed ], [ %measured, %measure ]
   %spent = add i64 %before, %taken
   %next = add i64 %i, 1
+  br i1 %counts, label %count, label %counted
+count:
+  %counter = inttoptr i64 %count.word to ptr
+  %done = load i64, ptr %counter
+  %done.next = add i64 %done, 1
+  store i64 %done.next, ptr %counter
+  br label %counted
+counted:
   %more = icmp slt i64 %next, %stop
   br i1 %more, label %look, label %end
 look:
   %due = icmp ugt i64 %spent, %turn
-  br i1 %due, label %paused, label %row
+  br i1 %due, label %held, label %row
+held:
+  %following = getelementptr i64, ptr %count.at, i64 {ROW_WORDS}
+  %following.count = load i64, ptr %following
+  %is.held = icmp ne i64 %following.count, 0
+  br i1 %is.held, label %row, label %paused
 paused:
   %row.paused = or i64 %next, -9223372036854775808
   ret i64 %row.paused

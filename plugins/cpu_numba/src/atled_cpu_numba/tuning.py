@@ -111,7 +111,7 @@ class _Bound:
         for word, argument in [*(packs or {}).items(), *zip(native.arguments, arguments, strict=False)]:
             if word >= 0 and argument.size:
                 block[word] = argument.ctypes.data
-        self._row = np.array([[native.address, block.ctypes.data, native.parts, 0]], np.int64)
+        self._row = np.array([[native.address, block.ctypes.data, native.parts, 0, 0]], np.int64)
         # The row and the block have addresses alone: what is there lives as long as they do.
         self._pointed_to = (native, block, list(arguments), packs)
 
