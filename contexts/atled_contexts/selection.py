@@ -217,11 +217,13 @@ def _permit(context: Context, forbidden: list[Candidate]) -> str:
     """How to allow what would do but is forbidden."""
     if not forbidden:
         return ""
-    entry = forbidden[0].entry
+    entry, never_leaves = forbidden[0].entry, forbidden[0].reason == NEVER_LEAVES
+    # On another device an entry of the list alone would not do: there it is a fallback even when listed.
+    allow = " with fallback='warn'" if never_leaves and context.fallback == "raise" else ""
     if entry not in context.backend:
-        # On another device the entry alone would not do: there it is a fallback even when listed.
-        allow = " with fallback='warn'" if (forbidden[0].reason, context.fallback) == (NEVER_LEAVES, "raise") else ""
         return f"add {entry!r} to the Context's list{allow}, if running there is fine"
+    if never_leaves:
+        return f"put {entry!r} first, or add a backend of the host to the Context's list{allow}"
     return f"allow it with fallback='warn' or 'quiet', or put {entry!r} first"
 
 

@@ -161,6 +161,20 @@ def test_a_context_without_a_host_backend_never_leaves_its_device(device, fallba
     assert fallback_counts() == {}
 
 
+@pytest.mark.parametrize(("fallback", "allow"), [("raise", " with fallback='warn'"), ("quiet", "")])
+def test_a_listed_backend_of_another_device_is_allowed_by_one_of_the_host(device, fallback, allow):
+    def register(registrar):
+        registrar.array_class("NpuArray", "the device array", "npu", default=True)
+        registrar.implementation("Foo", "npu", nothing)
+
+    register_plugin("npu", FakePlugin("npu", (BackendInfo("npu"),), register=register))
+    device.foo = "too odd"
+    with pytest.raises(SelectionError, match=f"put 'npu:float' first, or add a backend of the host to .* list{allow}$"):
+        select("Foo", Context(["gpu", "npu"], fallback=fallback), 1, FakeCall)
+    host_too = Context(["gpu", "npu", "reference"], fallback="quiet")
+    assert select("Foo", host_too, 1, FakeCall).backend == "npu"
+
+
 def test_an_absent_first_backend_leaves_the_context_at_home_on_the_next(host):
     decision = select("Foo", Context(["cuda", "fast"], fallback="raise"), 1, FakeCall)
     assert (decision.backend, decision.fallback) == ("fast", False)
