@@ -14,7 +14,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
-                    CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy; compile_formula;
+                    CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy;
+                    compile_formula, FormulaWalk;
                     write_stream_c: a step of a random stream;
                     plan_layout, Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES, FORMULA_DTYPES, has_powers
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
@@ -111,7 +112,7 @@ if TYPE_CHECKING:
     from atled.ops.formula_layout import FORMULA_DTYPES, INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
     from atled.ops.formula_numpy import compile_numpy
-    from atled.ops.formula_walk import compile_formula
+    from atled.ops.formula_walk import FormulaWalk, compile_formula
     from atled.ops.mrg31k3p_c import write_stream_c
     from atled.ops.shifting import shift_sources
 
@@ -124,7 +125,7 @@ _MODULES = {
     "ops.formula_layout": ("FORMULA_DTYPES", "INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
     "ops.formula_numpy": ("compile_numpy",),
-    "ops.formula_walk": ("compile_formula",),
+    "ops.formula_walk": ("FormulaWalk", "compile_formula"),
     "ops.mrg31k3p_c": ("write_stream_c",),
     "ops.shifting": ("shift_sources",),
 }
@@ -182,6 +183,7 @@ __all__ = [
     "FixupWord",
     "FormWord",
     "FormulaError",
+    "FormulaWalk",
     "GradientCall",
     "Grid",
     "IRValue",

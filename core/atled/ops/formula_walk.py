@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from atled.errors import did_you_mean, four_parts, listing
@@ -51,7 +51,7 @@ def compile_formula(
     *,
     literal: Callable[[float], Any] = float,
     whole: bool = False,
-) -> Callable[..., tuple[Any, ...]]:
+) -> FormulaWalk:
     """`formula(*inputs, *attributes)`, which computes a program by the functions of a library; the tuple of outputs.
 
     table: by name in the language (`OPERATIONS`: "exp", "where", ...) a function of arrays that broadcast, elementwise
@@ -88,11 +88,17 @@ def compile_formula(
                 "add the library's function to it, or say in `accepts` that another backend is to compute this op",
             )
         )
-    return _Walk(program, expressions, functions, literal)
+    return FormulaWalk(program, expressions, functions, literal)
 
 
-class _Walk:
-    """Calls in order; values by place: the inputs, the numbers, then the results of the calls."""
+class FormulaWalk:
+    """A program as calls in order: `walk(*inputs, *attributes)`, the tuple of outputs; `compile_formula` makes it.
+
+    It is `walk.compute(*inputs, *map(literal, walk.numbers(*attributes)))`. `compute` alone does nothing but the calls,
+    so that a library can record it and compile what it recorded: once for all values of the attributes.
+    """
+
+    # Values have places: those of the inputs, of the numbers, then of the results of the calls.
 
     def __init__(
         self,
@@ -113,8 +119,10 @@ class _Walk:
         self._results = [self._place[expression] for expression in expressions]
         self._steps = self._lowered(calls, functions)
         self._values: list[Any] = [None] * len(self._place)
-        self._put(self._values, *_numbers_of((), [node for node in numbers if not node.names]))
-        self._changing = _numbers_of(program.attributes, [node for node in numbers if node.names])
+        fixed = [node for node in numbers if not node.names]
+        self._put(self._values, fixed, [literal(float(value)) for value in _numbers_of((), fixed)()])
+        self._changing = [node for node in numbers if node.names]
+        self._numbers = _numbers_of(program.attributes, self._changing)
 
     def _lowered(
         self, calls: Sequence[Apply], functions: Mapping[str, Callable[..., Any]]
@@ -129,28 +137,38 @@ class _Walk:
             steps.append((functions[node.op], places, self._place[node], tuple(dead)))
         return steps
 
-    def _put(self, values: list[Any], nodes: Sequence[Expr], compute: Callable[..., Any], *attributes: float) -> None:
+    def _put(self, values: list[Any], nodes: Sequence[Expr], numbers: Iterable[Any]) -> None:
         """Put numbers where they stand among the values."""
-        for node, value in zip(nodes, compute(*attributes), strict=True):
-            made = self._literal(float(value))
-            values[self._place[node]] = made != 0 if node.kind == CONDITION else made
+        for node, value in zip(nodes, numbers, strict=True):
+            values[self._place[node]] = value != 0 if node.kind == CONDITION else value
 
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+    def numbers(self, *attributes: float) -> list[float]:
+        """What the calls take of the attributes, computed in float64; a condition gives 1 or 0."""
+        return [float(value) for value in self._numbers(*attributes)]
+
+    def compute(self, *arguments: Any) -> tuple[Any, ...]:
+        """The outputs, of the inputs and then of `numbers`, which may be whatever the functions take for an array."""
         values = self._values.copy()
         values[: self._inputs] = arguments[: self._inputs]
-        if self._changing[0]:
-            self._put(values, *self._changing, *arguments[self._inputs :])
+        self._put(values, self._changing, arguments[self._inputs :])
         for function, places, result, dead in self._steps:
             values[result] = function(*[values[place] for place in places])
             for place in dead:
                 values[place] = None
         return tuple([values[place] for place in self._results])
 
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """The outputs, of the inputs and then of the attributes."""
+        if not self._changing:
+            return self.compute(*arguments[: self._inputs])
+        numbers = self.numbers(*arguments[self._inputs :])
+        return self.compute(*arguments[: self._inputs], *map(self._literal, numbers))
 
-def _numbers_of(attributes: Sequence[str], nodes: Sequence[Expr]) -> tuple[Sequence[Expr], Callable[..., Any]]:
-    """Expressions of attributes, and what computes them in float64; a condition gives 1 or 0."""
+
+def _numbers_of(attributes: Sequence[str], nodes: Sequence[Expr]) -> Callable[..., Sequence[Any]]:
+    """What computes expressions of attributes in float64; a condition gives 1 or 0."""
     if not nodes:
-        return nodes, lambda: ()
+        return lambda *_: ()
     prefix = "u" * max(2, *(len(attribute) for attribute in attributes), 0)  # no attribute is called u...u0
     as_numbers = [apply("where", node, number(1), number(0)) if node.kind == CONDITION else node for node in nodes]
-    return nodes, compile_numpy(Program((), attributes, [(f"{prefix}{n}", node) for n, node in enumerate(as_numbers)]))
+    return compile_numpy(Program((), attributes, [(f"{prefix}{n}", node) for n, node in enumerate(as_numbers)]))

@@ -74,6 +74,38 @@ def test_a_condition_on_attributes_alone_chooses():
     np.testing.assert_array_equal(walk(np.array([1.0, -2.0]), -1.0)[0], [-1, 2])
 
 
+class Recorded:
+    """What a library records of an array: no values, only how they are to be computed."""
+
+    def __init__(self, compute):
+        self.compute = compute
+
+    def __sub__(self, other):
+        return Recorded(lambda *given: self.compute(*given) - other.compute(*given))
+
+    def __mul__(self, other):
+        return Recorded(lambda *given: self.compute(*given) * other.compute(*given))
+
+    def __ne__(self, number):
+        return Recorded(lambda *given: self.compute(*given) != number)
+
+
+def _recorded_where(condition, a, b):
+    return Recorded(lambda *given: np.where(condition.compute(*given), a.compute(*given), b.compute(*given)))
+
+
+def test_a_library_records_the_calls_once_for_all_attributes():
+    program = Program(("w", "g"), ("lr", "beta"), (("w", "where(beta > 1, w, w - lr * (1 - beta) * g)"),))
+    walk = compile_formula(program, {"where": _recorded_where})
+    count = len(walk.numbers(0.5, 0.9))
+    given = [Recorded(lambda *values, place=place: values[place]) for place in range(2 + count)]
+    (recorded,) = walk.compute(*given)
+    w, g = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    for lr, beta in ((0.5, 0.9), (0.25, 0.0), (0.25, 2.0)):
+        (expected,) = compile_numpy(program)(w, g, lr, beta)
+        np.testing.assert_allclose(recorded.compute(w, g, *walk.numbers(lr, beta)), expected, rtol=1e-14)
+
+
 def test_outputs_may_be_inputs_or_numbers_and_earlier_outputs_are_seen():
     program = Program(("x", "g"), ("lr",), (("x", "g"), ("n", "lr + 1"), ("z", "x * 2 + n")))
     x, g = np.array([1.0]), np.array([5.0])
