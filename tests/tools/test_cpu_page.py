@@ -16,10 +16,10 @@ def test_every_function_of_nnablas_is_decided():
 
 
 def test_a_function_without_a_decision_is_told(monkeypatch):
-    monkeypatch.delitem(ADOPTED, "INQAffine")
-    assert cpu_page.undecided(["inq_affine", "relu", "affine"]) == ["INQAffine"]
+    monkeypatch.delitem(ADOPTED, "Reshape")
+    assert cpu_page.undecided(["reshape", "relu", "affine"]) == ["Reshape"]
     assert cpu_page.undecided(["relu"]) == []
-    assert f"| INQAffine | {RULE} |" in cpu_page.page()
+    assert f"| Reshape | {RULE} |" in cpu_page.page()
 
 
 def test_what_is_adopted_has_nothing_better():

@@ -28,7 +28,16 @@ from atled.plugin import (
     parse_text,
     setting,
 )
-from atled_cpu_numba.computed_by import CHANNELS_BEHIND, COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, OMITS, STRIDES
+from atled_cpu_numba.computed_by import (
+    CHANNELS_BEHIND,
+    COPIES,
+    EITHER_LAYOUT,
+    INTEGERS,
+    KERNELS,
+    OMITS,
+    STRIDES,
+    VERSIONS,
+)
 from atled_cpu_numba.on_demand import imported
 from atled_cpu_numba.threads import parse_thread_count
 
@@ -208,6 +217,7 @@ class CpuPlugin:
                     _prepare(module),
                     accepts=_accepts(module),
                     note="kernel",
+                    op_version=VERSIONS.get(op, 1),
                     layout=_layout(op),
                     omits=OMITS.get(module, {}).get(op, ()),
                     integers=module in INTEGERS,
@@ -220,6 +230,7 @@ class CpuPlugin:
                     accepts=_accepts_widened(module),
                     prefers=_below_kernels,
                     note="kernel in float32",
+                    op_version=VERSIONS.get(op, 1),
                     omits=OMITS.get(module, {}).get(op, ()),
                     layout=_layout(op),
                 )
