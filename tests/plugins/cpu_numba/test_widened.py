@@ -340,6 +340,8 @@ def losses(x, axis=1):
 CHOSEN = {
     "rows of a table": (from_table, (50, 33)),
     "elements of a table": (from_table, (50, 1)),
+    "threes of a table": (from_table, (50, 3)),
+    "fours of a table": (from_table, (50, 4)),
     "short rows of a table": (partial(from_table, shape=(3,)), (5, 7)),
     "losses": (losses, (33, 70)),
     "losses of maps": (losses, (3, 5, 4, 7)),

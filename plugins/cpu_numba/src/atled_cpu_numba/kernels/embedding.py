@@ -45,6 +45,7 @@ _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _NARROW = 32  # elements of a row, of which one vector at a time is quicker than several in a loop
 _LEAST_SHORTS = 8  # of 16 bits in a row of an odd number: fewer, one by one, take longer than between casts
+_LEAST_HALVES = 4  # float16 in a row of a gradient; a vector of four has no conversion that waits
 _ELEMENTS_PER_US = 1500.0  # a cautious rate of one core, for the number of shares
 
 
@@ -151,10 +152,16 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: gy, which is added up in float32."""
-    gy = call.inputs[0]
+    """Which arguments are taken as they are where they are narrow: gy, which is added up in float32.
+
+    Not float16 in rows too short for vectors: converted one by one, each element waits for the one before.
+    """
+    gy, table = call.inputs[0], call.outputs[0]
     assert gy is not None
-    return (0,) if call.spec.name == "EmbedGrad" and gy.dtype.name in narrow_dtypes() else ()
+    if call.spec.name != "EmbedGrad" or gy.dtype.name not in narrow_dtypes():
+        return ()
+    is_alone = gy.dtype.name == "float16" and math.prod(table.shape[1:]) < _LEAST_HALVES
+    return () if is_alone else (0,)
 
 
 def prepare(call: Call) -> Prepared:
