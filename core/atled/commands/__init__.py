@@ -25,6 +25,15 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _NOT_READ = 141  # 128 + SIGPIPE
 
 
+class _Paragraphs(argparse.HelpFormatter):
+    """Fills paragraphs to the width of the terminal; one with indented lines, such as examples, stays as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip("\n").split("\n\n")
+        fill = super()._fill_text
+        return "\n\n".join(each if "\n " in each else fill(each, width, indent) for each in paragraphs)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process; returns the exit status.
 
@@ -77,7 +86,7 @@ def _parser(chosen: Sequence[str]) -> argparse.ArgumentParser:
             verb,
             help=summary[:1].lower() + summary[1:],
             description="\n".join(lines),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Paragraphs,
         )
         module.add_arguments(verb_parser)
         verb_parser.set_defaults(run=module.run)

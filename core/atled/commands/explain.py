@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chrome", metavar="FILE", help="write every call with its time, for chrome://tracing")
     parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="for the script")
+    further = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="for the script")
+    further.required = False  # argparse would name it where SCRIPT alone is missing
 
 
 def run(arguments: argparse.Namespace) -> int:

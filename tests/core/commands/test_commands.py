@@ -83,6 +83,24 @@ def test_help_loads_no_optional_library():
     assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
+@pytest.mark.parametrize("columns", [50, 80])
+def test_descriptions_fit_the_terminal_and_leave_examples_as_they_are(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for verb in verbs():
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        told, examples = capsys.readouterr().out.split("examples:\n")
+        description = re.split(r"\n\n(?:positional arguments|options):\n", told.split("\n\n", 1)[1])[0]
+        assert max(map(len, description.splitlines())) <= columns
+        assert all(line.startswith(f"  python -m atled {verb}") for line in examples.splitlines() if line)
+
+
+def test_a_missing_script_is_the_only_argument_that_is_asked_for(capsys):
+    with pytest.raises(SystemExit):
+        main(["explain"])
+    assert capsys.readouterr().err.endswith("required: SCRIPT\n")
+
+
 def test_python_m_atled_runs_the_command_line():
     done = subprocess.run([sys.executable, "-m", "atled", "dmo"], capture_output=True, text=True, check=False)
     assert done.returncode == USER_ERROR
