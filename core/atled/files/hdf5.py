@@ -146,8 +146,8 @@ def dataset_values(h5py: ModuleType, asked: str, dataset: Any, unpacked: Unpacke
     with reading(asked):
         dtype, shape = dataset.dtype, dataset.shape
         is_null = dataset.get_space().get_simple_extent_type() == h5py.h5s.NULL
-    # NNabla writes the dtype that a script last assigned, float64 where it came from numpy.random.
-    if dtype.kind not in "fiu" or dtype.itemsize > _LARGEST_ITEM:
+    # NNabla writes the dtype that a script last assigned: float64 where it came from numpy.random, bool for a mask.
+    if dtype.kind not in "fiub" or dtype.itemsize > _LARGEST_ITEM:
         raise refusal(asked, f"its dtype is {dtype}, parameters are numbers", "convert it to float32")
     if is_null:
         raise refusal(asked, "it holds no array")

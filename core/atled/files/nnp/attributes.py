@@ -83,7 +83,9 @@ def taken_attributes(asked: str, function: Message, spec: OpSpec, batch_size: in
         value = _take(message, field)
         attribute = attributes.get(field.name)
         if attribute is None:
-            if value not in _FIXED.get(field.name, (None, (0, "", ())))[1]:
+            # Sizes of 0, such as the output_padding of a deconvolution, are as good as none.
+            sizes = () if isinstance(value, tuple) and not any(value) else value
+            if sizes not in _FIXED.get(field.name, (None, (0, "", ())))[1]:
                 raise ValueError(
                     four_parts(
                         asked,

@@ -188,6 +188,29 @@ def test_channel_last_is_refused_of_functions_that_have_none_in_nnabla(path):
         save(path, contents_of(x, y=PF.depthwise_convolution(x, (3, 3), channel_last=True)))
 
 
+def write_into_network(path, behind, text):
+    """Add text to the description in an archive, behind each place of some text."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    described = entries["network.nntxt"]
+    assert behind in described
+    entries["network.nntxt"] = described.replace(behind, behind + text)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+
+
+def test_sizes_of_0_that_later_versions_write_say_nothing(path):
+    x = nn.Variable((2, 3, 4, 4))
+    y = PF.deconvolution(x, 2, (3, 3), stride=(2, 2))
+    save(path, contents_of(x, y=y))
+    write_into_network(path, b"deconvolution_param {", b" output_padding { dim: 0 dim: 0 }")
+    assert NnpLoader(path).get_network("net").outputs["y"].shape == y.shape
+    write_into_network(path, b"output_padding {", b" dim: 1")
+    with pytest.raises(ValueError, match=r"deconvolution has no attribute output_padding, which is \(1, 0, 0\) here"):
+        NnpLoader(path).get_network("net")
+
+
 def test_all_outputs_of_a_function_come_back(path):
     x = nn.Variable((4, 3))
     _, mean, _ = F.batch_normalization(x, *[nn.Variable((1, 3)) for _ in range(4)], output_stat=True)
