@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.arrays.array import NdArray, check_shape, host_copy
+from atled.arrays.array import NdArray, check_shape, host_copy, size_from
 from atled.arrays.epoch import EPOCH
 from atled.arrays.operators import Calls, Operators
 from atled.errors import RefusedError, four_parts
@@ -91,8 +91,8 @@ class Variable(Operators):
         return math.prod(self.value.shape)
 
     def size_from_axis(self, axis: int = -1) -> int:
-        """Count of elements of the axes from `axis` on; all for -1."""
-        return self.size if axis < 0 else math.prod(self.value.shape[axis:])
+        """Count of elements of the axes from `axis` on; all for -1. ValueError for an axis that is not there."""
+        return size_from(self.value.shape, axis)
 
     @property
     def d(self) -> np.ndarray:
@@ -189,6 +189,15 @@ class Variable(Operators):
         if self.value.persistent != bool(flag):
             self.value.persistent = bool(flag)
             EPOCH.bump()
+
+    def apply(self, **values: Any) -> Variable:
+        """Set attributes, such as `need_grad` or `persistent`; gives this Variable: `h = f(x).apply(persistent=True)`.
+
+        AttributeError for one that cannot be set.
+        """
+        for name, value in values.items():
+            setattr(self, name, value)
+        return self
 
     def forward(self, clear_buffer: bool = False, clear_no_need_grad: bool = False) -> None:
         """Compute it from the leaves. The flags allow memory to be given back early and never change a result."""

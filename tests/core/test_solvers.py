@@ -270,7 +270,7 @@ def test_a_gradient_written_by_hand_counts(write, expected):
     write(w)
     solver.update()
     assert_array_equal(w.d, [expected])
-    w.g = 0
+    w.g = [0]  # the number 0 would mean: not written
     solver.update()
     assert_array_equal(w.d, [expected - (1 - expected) / 2])
 
@@ -387,6 +387,23 @@ def test_state_restarts_unless_it_is_retained(keywords, expected):
     solver.set_parameters({"w0": w}, **keywords)
     solver.update()
     assert_array_equal(w.d, [expected])
+
+
+def test_the_number_0_assigned_to_a_gradient_is_what_zero_grad_does():
+    w, view = leaf([1]), leaf([1])
+    solver = momentum_on(w, view)
+    w.g = view.g = 1
+    solver.update()
+    held = view.g
+    for zero in (0, 0.0, np.float32(0), np.int64(0), False):
+        w.g = view.g = zero
+        solver.weight_decay(1)
+        solver.update()
+        assert_array_equal([w.d, view.d, held], [[0], [0], [0]])
+    w.g = [0]  # an array of zeros was written
+    solver.update()
+    assert_array_equal(w.d, [-0.5])
+    assert_array_equal(view.d, [0])
 
 
 def test_reset_forgets_parameters_and_without_it_they_stay():

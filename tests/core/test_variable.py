@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import atled as nn
 import atled.functions as F
+from atled.errors import RefusedError
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -83,27 +84,55 @@ def test_functions_that_pass_elements_on_keep_the_dtype(function):
 def test_size_from_axis_counts_from_the_axis_on():
     v = nn.Variable((2, 3, 4))
     assert [v.size_from_axis(axis) for axis in (-1, 0, 1, 2, 3)] == [24, 24, 12, 4, 1]
+    for array in (v, v.data):
+        with pytest.raises(RefusedError, match=r"size_from_axis\(4\) of shape .*no such axis"):
+            array.size_from_axis(4)
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, np.float32(0), np.zeros((2, 2))])
+def test_a_gradient_of_0_is_given_to_backward(zero):
+    x = leaf([[1, 2], [3, 4]])
+    y = x * x
+    y.forward()
+    x.g = 5
+    y.backward(zero)
+    assert_array_equal(x.g, np.full((2, 2), 5))
+
+
+def test_apply_sets_attributes_and_gives_the_variable():
+    v = nn.Variable((2,))
+    assert v.apply(need_grad=True, persistent=True, d=3) is v
+    assert v.need_grad
+    assert v.persistent
+    assert_array_equal(v.d, [3, 3])
+    with pytest.raises(AttributeError, match="shape"):
+        v.apply(shape=(3,))
+    with pytest.raises(AttributeError, match="unknown"):
+        v.apply(unknown=1)
 
 
 # Values in and out.
 
 
 @pytest.mark.parametrize(
-    "values", [3, 2.5, np.int64(3), np.ones((2, 3)), np.arange(3), [[1], [2]], np.ones((2, 3), bool)]
+    "values",
+    [3, 2.5, 0, np.int64(3), np.ones((2, 3)), np.arange(3), [[1], [2]], np.ones((2, 3), bool), np.ones((1, 1, 2, 3))],
 )
 def test_assigning_broadcasts_and_keeps_the_dtype(values):
     v = nn.Variable((2, 3))
     v.d = values
     v.g = values
     assert v.d.dtype == v.g.dtype == np.float32
-    assert_array_equal(v.d, np.broadcast_to(np.asarray(values, np.float32), (2, 3)))
+    expected = np.empty((2, 3), np.float32)
+    expected[...] = values
+    assert_array_equal(v.d, expected)
     assert_array_equal(v.g, v.d)
 
 
-@pytest.mark.parametrize("values", [np.ones((3, 2)), np.ones(4), np.ones((2, 2, 3))])
+@pytest.mark.parametrize("values", [np.ones((3, 2)), np.ones(4), np.ones((2, 2, 3)), np.ones((0, 2, 3))])
 def test_assigning_what_does_not_broadcast_changes_nothing(values):
     v = leaf([[1, 2, 3], [4, 5, 6]])
-    with pytest.raises(ValueError, match="does not broadcast"):
+    with pytest.raises(RefusedError, match="does not broadcast"):
         v.d = values
     assert_array_equal(v.d, [[1, 2, 3], [4, 5, 6]])
 

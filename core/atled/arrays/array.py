@@ -29,6 +29,10 @@ def _context(asked: str, ctx: Any) -> Context:
     return ctx
 
 
+# What assigning takes as one number, not as an array.
+_NUMBERS = (int, float, np.number, np.bool_)
+
+
 def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of int; TypeError or ValueError if it is none, or one that no array can have."""
     try:
@@ -40,7 +44,7 @@ def check_shape(shape: Any) -> tuple[int, ...]:
             )
         ) from error
     if result and min(result) < 0:
-        raise ValueError(four_parts(f"shape {shown(result)}", "negative size", "", "use sizes of 0 or more"))
+        raise RefusedError(four_parts(f"shape {shown(result)}", "negative size", "", "use sizes of 0 or more"))
     wrong = misfit(result)
     if wrong:
         raise ValueError(four_parts(f"shape {shown(result)}", wrong, "", "use fewer axes or smaller sizes"))
@@ -113,7 +117,7 @@ class NdArray(ArrayOperators):
     def data(self) -> np.ndarray:
         """The values as a writable NumPy view: what is written into it is seen by every later op.
 
-        Assigning broadcasts into the array and keeps its dtype.
+        Assigning broadcasts into the array, as NumPy does, and keeps its dtype. The number 0 is what `zero` does.
         """
         cell = self.cell
         storage = cell.host()
@@ -126,9 +130,12 @@ class NdArray(ArrayOperators):
         if isinstance(value, NdArray):
             self.copy_from(value)
             return
+        if isinstance(value, _NUMBERS) and value == 0:
+            self.zero()  # `w.g = 0` for each of a solver's parameters is how scripts write zero_grad
+            return
         values = _numeric(value, "NdArray.data = ...")
         if values.shape != self.shape and not _broadcasts(values.shape, self.shape):
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"assigning shape {values.shape} to an array of shape {self.shape}",
                     "the value does not broadcast to the array",
@@ -208,8 +215,8 @@ class NdArray(ArrayOperators):
         self._write(values.array(self.shape, dtype), dtype)
 
     def size_from_axis(self, axis: int = -1) -> int:
-        """Count of elements of the axes from `axis` on; all for -1."""
-        return self.size if axis < 0 else math.prod(self.shape[axis:])
+        """Count of elements of the axes from `axis` on; all for -1. ValueError for an axis that is not there."""
+        return size_from(self.shape, axis)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         values = self.data
@@ -316,10 +323,30 @@ def _is_on_host(values: Any) -> bool:
         return True
 
 
+def size_from(shape: tuple[int, ...], axis: int) -> int:
+    """Count of elements of the axes from `axis` on; all where it is negative."""
+    if axis > len(shape):
+        raise RefusedError(
+            four_parts(
+                f"size_from_axis({axis}) of shape {shape}",
+                "there is no such axis",
+                "",
+                f"use -1 for all axes, or 0 to {len(shape)}",
+            )
+        )
+    return math.prod(shape[max(axis, 0) :])
+
+
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Whether an array of one shape broadcasts to another; `np.broadcast_shapes` makes arrays to find out."""
-    behind = to[len(to) - len(shape) :]
-    return len(shape) <= len(to) and all(n in (1, size) for n, size in zip(shape, behind, strict=True))
+    """Whether an array of one shape may be assigned to one of another; `np.broadcast_shapes` makes arrays to find out.
+
+    Axes of size 1 in front of those of `to` are dropped, as NumPy does where it assigns.
+    """
+    count = min(len(shape), len(to))
+    in_front, behind = shape[: len(shape) - count], shape[len(shape) - count :]
+    return in_front.count(1) == len(in_front) and all(
+        n in (1, size) for n, size in zip(behind, to[len(to) - count :], strict=True)
+    )
 
 
 def _numeric(values: Any, what: str) -> np.ndarray:
