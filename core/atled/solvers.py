@@ -15,14 +15,14 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.failures import EXPECTING
 from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
-from atled.errors import four_parts, no_such, shortened
+from atled.errors import RefusedError, four_parts, no_such, shortened
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Progress
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
 from atled.graph.update.waiting_changes import Change, change_gradients, common_changes
 from atled.ops.spec import SPECS
-from atled.variable import Variable
+from atled.variable import Variable, check_by_name
 from atled_contexts import context_in_force
 
 if TYPE_CHECKING:
@@ -123,47 +123,49 @@ class Solver:
     ) -> None:
         """Say which parameters to update.
 
-        reset: forget those set before.  retain_state: keep the state of those that were known under the same name
-            and are the same array; otherwise states start from zero.
+        reset: forget those set before, with their states.
+        retain_state: without reset, a parameter that takes the place of another of its name takes over its state;
+            otherwise states start from zero.
 
-        TypeError: not Variables by name.
+        TypeError: not Variables by name.  ValueError, and nothing is changed: a state to be retained has another shape.
         """
-        if not isinstance(param_dict, Mapping):
-            raise TypeError(
-                four_parts(
-                    f"{self.name}.set_parameters({type(param_dict).__name__})",
-                    "not a mapping from names to Variables",
-                    "",
-                    "pass Variables by name, such as nn.get_parameters()",
-                )
-            )
-        for key, variable in param_dict.items():
-            if not isinstance(variable, Variable):
-                raise TypeError(
-                    four_parts(
-                        f"{self.name}.set_parameters, {key!r}",
-                        f"got {type(variable).__name__}",
-                        "",
-                        "pass Variables by name, such as nn.get_parameters()",
-                    )
-                )
+        check_by_name(f"{self.name}.set_parameters", param_dict)
         before = self._parameters
-        self._parameters = {} if reset else dict(before)
+        after = {} if reset else dict(before)
         for key, variable in param_dict.items():
             known = before.get(key)
-            if known is not None and (retain_state or not self._states) and known.variable == variable:
-                self._parameters[key] = known
-                if not retain_state:
+            retained = known if retain_state and not reset else None
+            if known is not None and known.variable == variable and (retained or not self._states):
+                after[key] = known
+                if retained is None:
                     known.steps = 0
+            elif retained is not None:
+                after[key] = self._successor(key, retained, variable)
             else:
-                self._parameters[key] = Tracked(variable, len(self._states))
-        if list(self._parameters.items()) != list(before.items()):
+                after[key] = Tracked(variable, len(self._states))
+        self._parameters = after
+        if list(after.items()) != list(before.items()):
             self._plans.clear()
 
+    def _successor(self, key: str, known: Tracked, variable: Variable) -> Tracked:
+        """What is kept for a Variable that takes the place of another one; ValueError if the state does not fit."""
+        if variable.shape != known.variable.shape:
+            raise RefusedError(
+                four_parts(
+                    f"{self.name}.set_parameters, {key!r}, retain_state=True",
+                    f"the state is that of a parameter of shape {known.variable.shape}, this one has {variable.shape}",
+                    "",
+                    "use another name, or leave out retain_state",
+                )
+            )
+        successor = Tracked(variable, 0)
+        successor.states, successor.steps = known.states, known.steps
+        return successor
+
     def remove_parameters(self, keys: Iterable[str]) -> None:
-        """Stop updating the named parameters; KeyError for an unknown name."""
+        """Stop updating the named parameters and forget their states; names of no parameter are passed over."""
         for key in keys:
-            del self._parameters[key]
+            self._parameters.pop(key, None)
         self._plans.clear()
 
     def clear_parameters(self) -> None:

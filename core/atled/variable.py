@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -365,3 +365,17 @@ def refuse_communicators(function: str, callbacks: None) -> None:
                 "leave the argument out",
             )
         )
+
+
+def check_by_name(asked: str, given: Any) -> None:
+    """TypeError for what are no Variables by name.
+
+    asked: the call that was given them.
+    """
+    remedy = "pass Variables by name, such as nn.get_parameters()"
+    if not isinstance(given, Mapping):
+        wrong = "not a mapping from names to Variables"
+        raise TypeError(four_parts(f"{asked}({type(given).__name__})", wrong, "", remedy))
+    for key, variable in given.items():
+        if not isinstance(variable, Variable):
+            raise TypeError(four_parts(f"{asked}, {key!r}", f"got {type(variable).__name__}", "", remedy))

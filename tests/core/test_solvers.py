@@ -376,10 +376,11 @@ def test_checks_look_at_all_gradients(value, inf, nan):
     [
         ({}, -1),
         ({"reset": False}, -1),
+        ({"retain_state": True}, -1),
         ({"reset": False, "retain_state": True}, -1.5),
     ],
 )
-def test_state_restarts_unless_it_is_retained(keywords, expected):
+def test_state_restarts_unless_it_is_retained_without_a_reset(keywords, expected):
     w = leaf([1])
     solver = momentum_on(w)
     w.g = 1
@@ -387,6 +388,28 @@ def test_state_restarts_unless_it_is_retained(keywords, expected):
     solver.set_parameters({"w0": w}, **keywords)
     solver.update()
     assert_array_equal(w.d, [expected])
+
+
+def test_a_variable_of_the_same_name_and_shape_takes_over_a_state_that_is_retained():
+    w, successor = leaf([1]), leaf([5])
+    solver = momentum_on(w)
+    w.g = 1
+    solver.update()
+    solver.set_parameters({"w0": successor}, reset=False, retain_state=True)
+    w.g = successor.g = 1
+    solver.update()
+    assert_array_equal(w.d, [0])
+    assert_array_equal(successor.d, [3.5])  # the step before was 1, half of which comes again
+    assert solver.get_states()["w0"].t == 2
+
+
+def test_a_state_of_another_shape_cannot_be_retained_and_nothing_is_changed():
+    w, other = leaf([1]), leaf([1])
+    solver = momentum_on(w)
+    named = {"other": other, "w0": leaf([1, 2])}
+    with pytest.raises(RuntimeError, match=r"'w0', retain_state=True: .* of shape \(1,\), this one has \(2,\)"):
+        solver.set_parameters(named, reset=False, retain_state=True)
+    assert solver.get_parameters() == {"w0": w}
 
 
 def test_the_number_0_assigned_to_a_gradient_is_what_zero_grad_does():
@@ -421,7 +444,7 @@ def test_removed_and_cleared_parameters_are_left_alone():
     solver = S.Sgd(1)
     solver.set_parameters({"a": a, "b": b})
     a.g = b.g = 1
-    solver.remove_parameters(["a"])
+    solver.remove_parameters(["no such one", "a"])
     solver.update()
     assert_array_equal(a.d, [1])
     assert_array_equal(b.d, [0])

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from atled.arrays.together import written_together
@@ -19,7 +19,7 @@ from atled.files.replacing import replacing
 from atled.graph.record.value import Value
 from atled.named_tuple import NamedTuple
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
-from atled.variable import Variable
+from atled.variable import Variable, check_by_name
 
 _DEFAULT = ".npz"  # the one that needs no further library
 
@@ -69,7 +69,7 @@ _TEMPORARY = re.compile(r"\.atled-[0-9a-f]{16}\.tmp")
 _ABANDONED_S = 3600.0  # no save takes an hour
 
 
-def save_parameters(path: str | os.PathLike[str]) -> None:
+def save_parameters(path: str | os.PathLike[str], params: Mapping[str, Variable] | None = None) -> None:
     """Write all parameters below the current scope to a file, those with need_grad False included.
 
     `.npz`, or a name without suffix: a zip file with one float32 array per parameter, as `numpy.load` reads it; no
@@ -83,15 +83,21 @@ def save_parameters(path: str | os.PathLike[str]) -> None:
 
     Args:
         path: of the file; its suffix says the format.
+        params: Variables by name, to be written in the place of those of the current scope.
 
     Raises:
+        TypeError: params are no Variables by name.
         ValueError: unknown suffix, or a name that the format cannot hold.
         OSError: the folder or disk does not take the file.
         ImportError: h5py or protobuf is missing.
     """
     asked = f"save_parameters({os.fspath(path)!r})"
     save, _ = _format(asked, path)
-    image = save(asked, get_parameters(grad_only=False))
+    if params is None:
+        params = get_parameters(grad_only=False)
+    else:
+        check_by_name(asked, params)
+    image = save(asked, dict(params))
     write_beside(asked, os.fspath(path), image)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,27 @@ def test_what_is_saved_comes_back(suffix: str, tmp_path: Path) -> None:
     nn.clear_parameters()
     nn.load_parameters(tmp_path / f"p{suffix}")
     assert state() == expected
+
+
+@pytest.mark.parametrize("suffix", SAVED)
+def test_variables_given_by_name_are_saved_in_place_of_the_scope_s(suffix: str, tmp_path: Path) -> None:
+    w = make("scope/W", [1.0, 2.0])
+    with nn.parameter_scope("elsewhere"):
+        nn.save_parameters(tmp_path / f"p{suffix}", {"b": nn.Variable((1,)), "a/W": w})
+    nn.clear_parameters()
+    nn.load_parameters(tmp_path / f"p{suffix}")
+    found = nn.get_parameters(grad_only=False)
+    assert [(key, param.d.tolist(), param.need_grad) for key, param in found.items()] == [
+        ("b", [0], False),
+        ("a/W", [1, 2], True),
+    ]
+
+
+@pytest.mark.parametrize("params", [["W"], {"W": np.ones(2)}])
+def test_what_are_no_variables_by_name_is_not_saved(params: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"save_parameters\([\s\S]*What to do: pass Variables by name"):
+        nn.save_parameters(tmp_path / "p.npz", params)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("suffix", SAVED)
