@@ -22,10 +22,14 @@ _WRITING = _Writing()
 
 @contextmanager
 def written_together(cells: Sequence[ArrayCell]) -> Iterator[None]:
-    """What is written inside into these arrays, an inference of another thread sees as a whole or not at all."""
+    """What is written inside into these arrays, an inference of another thread sees as a whole or not at all.
+
+    Within another one of this thread it is part of that: what both write is written when the outer one ends.
+    """
     if WATCHES:
         announce(map(id, cells))  # who has to wait for a reader waits here: inside, readers wait for this thread
-    writer = threading.get_ident()
+    writer, was_amid = threading.get_ident(), _WRITING.is_amid
+    outer = frozenset(id(cell) for cell in cells if was_amid and cell.writer == writer)
     try:
         for cell in cells:
             cell.writer = writer
@@ -33,11 +37,12 @@ def written_together(cells: Sequence[ArrayCell]) -> Iterator[None]:
         _WRITING.is_amid = True
         yield
     finally:
-        _WRITING.is_amid = False
+        _WRITING.is_amid = was_amid
         version = next(WRITES)
         for cell in cells:
             cell.last_write = version
-            cell.writer = 0
+            if id(cell) not in outer:
+                cell.writer = 0
 
 
 def is_amid_writes() -> bool:

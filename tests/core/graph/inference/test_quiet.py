@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import atled.functions as F
 import atled.solvers as S
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
-from atled.arrays.together import written_together
+from atled.arrays.together import is_amid_writes, written_together
 from atled.arrays.watches import WATCHES
 from atled.graph.inference import quiet
 from atled.graph.inference.quiet import run_whole
@@ -162,6 +163,20 @@ def test_a_writer_of_several_arrays_that_has_begun_waits_for_no_run():
     run_whole(lambda: order.append("run"), cells)
     writer.join()
     assert order == ["run", "run", "written", "run"]
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_writes_within_writes_end_with_the_outer_ones(is_failing):
+    first, second, third = cells = [ArrayCell(1), ArrayCell(1), ArrayCell(1)]
+    own = threading.get_ident()
+    with written_together([first, second]):
+        with contextlib.suppress(ZeroDivisionError), written_together([second, third]):
+            assert [cell.writer for cell in cells] == [own, own, own]
+            1 / (not is_failing)
+        assert [cell.writer for cell in cells] == [own, own, 0]
+        assert is_amid_writes()
+    assert [cell.writer for cell in cells] == [0, 0, 0]
+    assert not is_amid_writes()
 
 
 def test_a_run_beside_a_writer_is_done_again():
