@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from enum import IntEnum
 from threading import get_ident
@@ -16,6 +17,7 @@ from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import DeviceLostError, four_parts
+from atled.named_tuple import NamedTuple
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -621,14 +623,33 @@ class ArrayCell:
 ABSENT = -9
 """Stands for an absent optional input among the codes of a key."""
 
+
+class Look(NamedTuple):
+    """Where the head of a cell is, and of which dtype."""
+
+    place: Place
+    dtype: np.dtype
+
+
 _CODES: dict[tuple[Place, np.dtype], int] = {}
+_LOOKS: dict[int, Look] = {}
+_NUMBERS = itertools.count()  # none comes twice, whichever threads ask
 
 
 def code_of(place: Place, dtype: np.dtype) -> int:
     """The code of cells whose head is of that dtype in that place."""
     key = (place, dtype)
     code = _CODES.get(key)
-    return _CODES.setdefault(key, len(_CODES)) if code is None else code
+    if code is None:
+        number = next(_NUMBERS)
+        _LOOKS[number] = Look(place, dtype)
+        code = _CODES.setdefault(key, number)
+    return code
+
+
+def look_of(code: int) -> Look:
+    """What a code stands for."""
+    return _LOOKS[code]
 
 
 def _allocate(place: Place, size: int, dtype: np.dtype) -> Storage:

@@ -25,13 +25,14 @@ def apply(
     inputs: Sequence[Variable | NdArray | None],
     attributes: Mapping[str, Any],
     outputs: Sequence[NdArray | Variable] | None = None,
-    key: Hashable | None = None,
+    key: tuple[Any, ...] | None = None,
 ) -> Any:
     """Call an op, the general way. The function of the op (`Calls.functions`) is quicker where calls compute at once.
 
     With an NdArray among the inputs it computes at once and gives NdArrays; else it is recorded and gives Variables.
     One output comes as it is, several as a tuple. outputs: arrays in which the results are to live.
-    key: under which the call is cached, of one that is only recorded what it is recorded from (`key_part`).
+    key: under which the call is cached: the op, shapes and codes of the inputs, and more; of one that is only recorded
+        what it is recorded from (`key_part`).
 
     Raises TypeError or ValueError if the call does not fit the op; nothing is changed then. OutOfMemoryError: there is
         no memory, for as many outputs as a split makes for instance.
@@ -85,7 +86,7 @@ def _applied(
     inputs: Sequence[Variable | NdArray | None],
     attributes: Mapping[str, Any],
     outputs: Sequence[NdArray | Variable] | None,
-    key: Hashable | None,
+    key: tuple[Any, ...] | None,
 ) -> Any:
     at_once = any(isinstance(item, NdArray) for item in inputs)
     surroundings = in_force()
@@ -118,9 +119,9 @@ def _applied(
         from atled.calling.cached_calls import remember
         from atled.graph.run.one_call import call_function
 
-        call = call_function(function, function.inputs, made)
+        call, given = call_function(function, function.inputs, made)
         if key is not None:
-            remember(key, calls, call, function)
+            remember(key, calls, call, function, given)
     results: list[Any] = [value.data if at_once else Variable.on(value) for value in made]
     if at_once and outputs is not None:
         results = [_array(item) for item in outputs]

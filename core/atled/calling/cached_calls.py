@@ -284,10 +284,19 @@ def _left_out(size: int) -> ArrayCell:
     return cell
 
 
-def remember(key: Hashable, calls: dict[Hashable, Any] | None, call: OneCall, function: RecordedCall) -> None:
+def remember(
+    key: tuple[object, ...],
+    calls: dict[Hashable, Any] | None,
+    call: OneCall,
+    function: RecordedCall,
+    given: tuple[object, ...],
+) -> None:
     """Know a call from now on, unless the function has arrays of its own, which another call must not share.
 
     calls: the table that was in force when the call began. It may have been dropped since, by a change for the process.
+    given: shapes and codes of the inputs that it was compiled for; the key, which begins with the op and these, may say
+        others: of an input that another thread has cast or reshaped since.
     """
-    if calls is not None and is_found(calls, function.context) and not function.spec.states:
+    is_of_key = key[1 : 1 + len(given)] == given
+    if is_of_key and calls is not None and is_found(calls, function.context) and not function.spec.states:
         keep(calls, key, (_CachedOnDevice if isinstance(call, DeviceCall) else CachedCall)(call, function))

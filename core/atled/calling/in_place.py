@@ -23,10 +23,10 @@ def put_into_itself(array: NdArray, op: str, other: Any, floats: Mapping[str, fl
         # By itself the name of an op is the key of a call that makes an array.
         cells = [cell]
         if other is None:
-            key = "into itself", op, array.shape, cell.code
+            key = ("into itself", op), array.shape, cell.code
         elif _may_be_read_meanwhile(other, array):
             cells.append(other.cell)
-            key = "into itself", op, array.shape, cell.code, other.shape, other.cell.code
+            key = ("into itself", op), array.shape, other.shape, cell.code, other.cell.code
         call = None if key is None else calls.get(key)
         if call is not None:
             call.put(cells, cell, floats)

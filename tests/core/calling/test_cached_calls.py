@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +13,13 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell, code_of, look_of
+from atled.arrays.place import HOST
 from atled.arrays.spares import Spares, spares_of
 from atled.calling import apply as apply_module
 from atled.calling.call_tables import forget_calls, in_force
 from atled.graph.record.value import RecordedCall
+from atled.graph.run import one_call
 from atled.op_spec import Row, define, undefine
 from atled_contexts import reset_default_context
 
@@ -492,3 +496,54 @@ def test_a_function_is_given_what_computes_at_once_when_that_is_first_asked_for(
     assert op.__code__ is not brief and "_references" in op.__code__.co_names
     assert inspect.signature(op) == signature and "_references" in inspect.getsource(op)
     assert op(nn.Variable((2, 3))).shape == recorded.shape
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_call_whose_input_another_thread_casts_meanwhile_is_not_found_by_the_former_key(
+    monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """The change comes when the call has been looked for, or when the codes of its inputs are read."""
+    forget_calls()
+    caches = one_call._CALLS
+    monkeypatch.setattr(one_call, "_CALLS", type(caches)("calls of a test", 1024))
+    settle = one_call.settle_inputs
+    given: nn.NdArray
+
+    def settled(cells: Sequence[ArrayCell | None], context: nn.Context) -> tuple[int, ...]:
+        if not is_late:
+            given.cast(np.float64)
+        codes = settle(cells, context)
+        if is_late:
+            given.cast(np.float64)
+        return codes
+
+    values = np.array([[1.0, 2.0, 3.0]])
+    for call in (lambda x: F.exp(x), lambda x: x.__iadd__(x)):
+        given = nn.NdArray.from_numpy_array(values.astype(np.float32))
+        with monkeypatch.context() as patch:
+            patch.setattr(one_call, "settle_inputs", settled)
+            call(given)
+        for dtype in (np.float32, np.float64):
+            for _ in range(3):
+                x = nn.NdArray.from_numpy_array(values.astype(dtype))
+                y = call(x)
+                np.testing.assert_allclose(y.data, np.exp(values) if y is not x else 2 * values, rtol=1e-6)
+
+
+def test_codes_stand_for_one_look_each_whichever_threads_ask() -> None:
+    dtypes = [np.dtype(f"V{size}") for size in range(1, 400)]
+    found: list[list[int]] = []
+    start = threading.Barrier(4)
+
+    def ask() -> None:
+        start.wait()
+        found.append([code_of(HOST, dtype) for dtype in dtypes])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1] == found[2] == found[3]
+    assert len(set(found[0])) == len(dtypes)
+    assert [look_of(code) for code in found[0]] == [(HOST, dtype) for dtype in dtypes]

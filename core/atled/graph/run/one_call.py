@@ -12,7 +12,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
-from atled.arrays.cell import ABSENT, ArrayCell, Storage
+from atled.arrays.cell import ABSENT, ArrayCell, Look, Storage, look_of
 from atled.arrays.epoch import WRITES
 from atled.arrays.failures import EXPECTING
 from atled.arrays.place import HOST
@@ -60,17 +60,22 @@ def one_call(
     kind: int,
     codes: tuple[int, ...],
     spec: OpSpec,
-    cells: Sequence[ArrayCell | None],
     shapes: Sequence[tuple[int, ...] | None],
     attributes: Mapping[str, Any],
     context: Context,
 ) -> OneCall:
-    """The compiled form of a call; the key is (kind, codes), the rest is for making it."""
+    """The compiled form of a call; the key is (kind, codes), the rest is for making it.
+
+    It is made for what the codes say: meanwhile another thread may have cast an input, or moved it.
+    """
     key = (kind, codes, plugin_generation())
     found = _CALLS.get(key)
     if found is None:
         found = _CALLS.find_old(key)
-    return _CALLS.add(key, _compile(spec, cells, shapes, attributes, context)) if found is None else found
+    if found is None:
+        looks = [None if code == ABSENT else look_of(code) for code in codes]
+        found = _CALLS.add(key, _compile(spec, looks, shapes, attributes, context))
+    return found
 
 
 def drawn_count(random_state: ArrayCell) -> int:
@@ -316,22 +321,23 @@ class PythonCall(ShortCall):
 class CastCall(OneCall):
     """A call in host memory that casts inputs first: not those of which the cast is kept (`kept_cast`).
 
-    casts: the inputs that it casts, and the dtypes.  way: the call on inputs as they are.
+    casts: the inputs that it casts, and the dtypes.  way: the call on inputs as they are, which are like `looks`.
     compile_for: compiles it for arrays like those given, some of which are casts.
     outputs: as of a `ShortCall`.
     """
 
-    __slots__ = ("_casts", "_compile_for", "_copies", "_direct", "_forms", "_way", "outputs")
+    __slots__ = ("_casts", "_compile_for", "_copies", "_direct", "_forms", "_looks", "_way", "outputs")
 
     def __init__(
         self,
         spec: OpSpec,
         way: ShortCall,
         casts: Sequence[tuple[int, np.dtype]],
-        compile_for: Callable[[Sequence[ArrayCell | None]], OneCall],
+        looks: Sequence[Look | None],
+        compile_for: Callable[[Sequence[Look | None]], OneCall],
     ) -> None:
         super().__init__(spec, way.plan, way.fallback)
-        self._casts, self._way, self._compile_for = casts, way, compile_for
+        self._casts, self._way, self._looks, self._compile_for = casts, way, looks, compile_for
         self._copies = [(number, (HOST, dtype)) for number, dtype in casts]
         self._forms: dict[int, OneCall] = {}  # by which casts are kept, a bit each
         self._direct: NativeCall | None = None  # the form for which all are, if that is direct
@@ -367,7 +373,11 @@ class CastCall(OneCall):
             return
         form = self._forms.get(which)
         if form is None:
-            form = self._forms[which] = self._compile_for(given)
+            looks = list(self._looks)
+            for bit, (number, dtype) in enumerate(self._casts):
+                if which >> bit & 1:
+                    looks[number] = Look(HOST, dtype)
+            form = self._forms[which] = self._compile_for(looks)
             if which + 1 == 1 << len(self._casts) and isinstance(form, NativeCall) and form.is_direct:
                 self._direct = form
         form._run(given, outputs, floats)
@@ -384,7 +394,7 @@ class DeviceCall(OneCall):
 
     __slots__ = ("_is_random", "form", "is_direct", "launch", "outputs", "place", "workspaces")
 
-    def __init__(self, spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> None:
+    def __init__(self, spec: OpSpec, plan: Plan, looks: Sequence[Look | None]) -> None:
         super().__init__(spec, plan, None)
         step = plan.steps[0]
         self.place = plan.place_of(step)
@@ -397,15 +407,15 @@ class DeviceCall(OneCall):
             if step.workspace:
                 self.workspaces = spare_workspaces_of(step.workspace, self.place)
         else:
-            memories = dict.fromkeys(range(len(cells)), -1)  # of an absent input
+            memories = dict.fromkeys(range(len(looks)), -1)  # of an absent input
             memories.update((number, plan.slots[slot].memory) for number, *_, slot in plan.requests)
             memories.update((~number, plan.slots[slot].memory) for number, slot in enumerate(plan.targets))
             self.launch = launch_all(plan, list(memories.values()))
         self._is_random = spec.random
-        self.is_direct = all(cell is None or cell.place is self.place for cell in cells)
+        self.is_direct = all(look is None or look.place is self.place for look in looks)
 
     @staticmethod
-    def fits(spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
+    def fits(spec: OpSpec, plan: Plan, looks: Sequence[Look | None]) -> bool:
         """Whether a call can run so."""
         if spec.inplace or spec.opaque or not plan.steps or plan.fallbacks:
             return False
@@ -417,8 +427,8 @@ class DeviceCall(OneCall):
             and step.prepared.run is not None
             and (len(plan.steps) == 1 or (PlanOnDevice.fits(plan) and not spec.mutated))
             and all(number < 0 or plan.slots[number].source[0] == "target" for number in plan.targets)
-            and all(cell is None or cell.place in (HOST, place) for cell in cells)
-            and _dtypes_fit(plan, cells)
+            and all(look is None or look.place in (HOST, place) for look in looks)
+            and _dtypes_fit(plan, looks)
         )
 
     def _run(
@@ -526,67 +536,66 @@ def random_state_by_shape(cell: ArrayCell | None) -> Any:  # Any: like an array 
 
 def _compile(
     spec: OpSpec,
-    cells: Sequence[ArrayCell | None],
+    looks: Sequence[Look | None],
     shapes: Sequence[tuple[int, ...] | None],
     attributes: Mapping[str, Any],
     context: Context,
     *,
     keeps_casts: bool = True,
 ) -> OneCall:
-    """Compile a call for arrays like `cells`, to run the shortest way that fits.
+    """Compile a call for arrays like `looks`, to run the shortest way that fits.
 
     keeps_casts: whether what it casts of inputs may be kept.
     """
     graph = Graph(context)
     inputs: list[IRValue | None] = []
-    for number, (cell, shape) in enumerate(zip(cells, shapes, strict=True)):
-        if cell is None or shape is None:
+    for number, (look, shape) in enumerate(zip(looks, shapes, strict=True)):
+        if look is None or shape is None:
             inputs.append(None)
         else:
-            assert cell.dtype is not None
-            inputs.append(graph.external(number, ArrayDesc(shape, cell.dtype)))
+            inputs.append(graph.external(number, ArrayDesc(shape, look.dtype)))
     slots = {name: graph.float_from("call", position) for position, name in enumerate(spec.float_names)}
     node = graph.add(spec, inputs, {**attributes, **slots}, context)
     results = [None if node.spares(position) else value for position, value in enumerate(node.outputs)]
     plan = lower(graph, [] if spec.views else results)
     fallback = node.decision if node.decision is not None and node.decision.fallback else None
-    if _reads_as_given(plan, cells):
+    if _reads_as_given(plan, looks):
         for way in (NativeCall, ProgramCall, PythonCall):
             if way.fits(spec, plan):
                 short = way(spec, plan, fallback)
-                casts = _casts_of(spec, cells, node) if keeps_casts else []
+                casts = _casts_of(spec, looks, node) if keeps_casts else []
                 if not casts:
                     return short
                 compile_for = partial(
                     _compile, spec, shapes=shapes, attributes=attributes, context=context, keeps_casts=False
                 )
-                return CastCall(spec, short, casts, compile_for)
-    if DeviceCall.fits(spec, plan, cells):
-        return DeviceCall(spec, plan, cells)
+                return CastCall(spec, short, casts, looks, compile_for)
+    if DeviceCall.fits(spec, plan, looks):
+        return DeviceCall(spec, plan, looks)
     return OneCall(spec, plan, fallback)
 
 
-def _casts_of(spec: OpSpec, cells: Sequence[ArrayCell | None], node: IRNode) -> list[tuple[int, np.dtype]]:
+def _casts_of(spec: OpSpec, looks: Sequence[Look | None], node: IRNode) -> list[tuple[int, np.dtype]]:
     """The inputs that a node reads in another dtype than the arrays have, and in which."""
     changed = {*spec.mutated, *spec.inplace.values()}
     return [
         (number, value.dtype)
-        for number, (cell, value) in enumerate(zip(cells, node.inputs, strict=True))
-        if cell is not None and value is not None and number not in changed and cell.dtype != value.dtype
+        for number, (look, value) in enumerate(zip(looks, node.inputs, strict=True))
+        if look is not None and value is not None and number not in changed and look.dtype != value.dtype
     ]
 
 
-def _reads_as_given(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
+def _reads_as_given(plan: Plan, looks: Sequence[Look | None]) -> bool:
     """Whether all inputs are where and as they are read: what an op changes has to be there in its dtype first."""
     if -1 in plan.targets:
         return False  # the short ways compute all results
-    return all(cell is None or cell.place is HOST for cell in cells) and _dtypes_fit(plan, cells)
+    return all(look is None or look.place is HOST for look in looks) and _dtypes_fit(plan, looks)
 
 
-def _dtypes_fit(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
+def _dtypes_fit(plan: Plan, looks: Sequence[Look | None]) -> bool:
     """Whether all inputs have the dtype in which they are read."""
-    wanted = [(cells[number], dtype) for number, _, dtype, _ in plan.requests]
-    return all(cell is not None and cell.dtype == dtype for cell, dtype in wanted)
+    wanted = [(looks[number], dtype) for number, _, dtype, _ in plan.requests]
+    return all(look is not None and look.dtype == dtype for look, dtype in wanted)
 
 
 def _floats_of(plan: Plan, floats: Sequence[float]) -> list[float]:
@@ -594,10 +603,12 @@ def _floats_of(plan: Plan, floats: Sequence[float]) -> list[float]:
     return [source[1] if source[0] == "constant" else floats[source[1]] for source in plan.floats]
 
 
-def call_function(function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:
+def call_function(
+    function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]
+) -> tuple[OneCall, tuple[object, ...]]:
     """Run one function on given values, which need not be those of its graph; its state is that of its own.
 
-    Returns the compiled call.
+    Returns the compiled call, and the shapes and codes of inputs that it was compiled for.
     """
     shapes: list[tuple[int, ...] | None] = [None if value is None else value.shape for value in inputs]
     function.setup(shapes)
@@ -607,14 +618,14 @@ def call_function(function: RecordedCall, inputs: Sequence[Value | None], output
         shapes.append((2,))
     spec = function.spec
     codes = settle_inputs(cells, function.context)
-    call = one_call(function.kind, codes, spec, cells, shapes, function.attributes, function.context)
+    call = one_call(function.kind, codes, spec, shapes, function.attributes, function.context)
     results: list[ArrayCell | None] = []
     for position, cell in enumerate(function.auxiliary):
         value = outputs[position] if position < len(outputs) else None
         results.append(cell if cell is not None or value is None else value.data.cell)
     call.run(cells, results, [function.attributes[name] for name in spec.float_names])
     _show_state(function, inputs, outputs)
-    return call
+    return call, (*shapes[: len(inputs)], *codes[: len(inputs)])
 
 
 def _show_state(function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
