@@ -93,7 +93,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.shifting": ("Shift", "ShiftGrad"),
     "kernels.slicing": ("Slice", "SliceGrad"),
     "kernels.random.normal": ("Randn",),
-    "kernels.random.random_state": ("Dropout", "Rand", "Randint", "Randn"),
+    "kernels.random.random_state": ("Dropout", "Rand", "Randint"),
     "kernels.random.outcomes": ("ChoiceIndices", "MultinomialCounts"),
     "kernels.random.streams": ("MRGUniform",),
     "kernels.suppression": ("NmsDetection2d",),

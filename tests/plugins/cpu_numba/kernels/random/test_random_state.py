@@ -39,16 +39,6 @@ def test_randint(run, parts, shape, bounds):
     )
 
 
-@all_counts
-@both_dtypes
-def test_randn(run, parts, shape, dtype):
-    random_state, moments = np.array([7, 3]), {"mu": 0.5, "sigma": 2.0}
-    found = drawn(run, "Randn", random_state, shape, dtype, parts, moments)
-    expected = SPECS["Randn"].reference(random_state, **moments, shape=shape, seed=0, dtype=np.dtype(dtype))
-    # Logarithm, sine and cosine differ in the last place of float64 between libraries.
-    np.testing.assert_allclose(found, expected, rtol=np.finfo(dtype).eps, atol=1e-14)
-
-
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 1 - 2.0**-25])
 @all_counts
 @both_dtypes

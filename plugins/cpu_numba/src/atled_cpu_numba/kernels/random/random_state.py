@@ -34,12 +34,12 @@ class Block:
     y: int  # address
     mask: int  # address, of Dropout
     count: int  # elements of y
-    first: int  # bits of a float64: low, mu or p; for Randint low as a whole number
-    second: int  # the same of high or sigma; for Randint high - low as a whole number
+    first: int  # bits of a float64: low or p; for Randint low as a whole number
+    second: int  # the same of high; for Randint high - low as a whole number
 
 
 # Cautious rates of one core, for the number of shares.
-_ELEMENTS_PER_US = {"Dropout": 500.0, "Rand": 500.0, "Randn": 50.0, "Randint": 500.0}
+_ELEMENTS_PER_US = {"Dropout": 500.0, "Rand": 500.0, "Randint": 500.0}
 
 
 def philox() -> Any:  # numba ships no types
@@ -174,56 +174,18 @@ def _build_dropout(dtype: str) -> Callable[..., int]:
     return dropout
 
 
-def _build_normal(dtype: str) -> Callable[..., int]:
-    from numba import float64, int32, njit, uint64
-
-    from atled_cpu_numba.codegen import float64_of_bits, words
-    from atled_cpu_numba.kernels.shared.options import Real
-
-    draw, real = philox(), Real(dtype)
-    number, pointer = real.kind, real.pointer
-    top, unit = uint64(8), 2.0**-24
-
-    @njit(error_model="numpy", forceinline=True)
-    def uniform(word):
-        return float64(int32(word >> top)) * unit
-
-    @exact
-    def normal(block, part, parts):
-        w = words(block)
-        random_state, y, count = words(w[Block.random_state]), pointer(w[Block.y]), w[Block.count]
-        key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
-        mu, sigma = float64_of_bits(w[Block.first]), float64_of_bits(w[Block.second])
-        blocks = (count + 3) // 4
-        for i in range(blocks * part // parts, blocks * (part + 1) // parts):
-            w0, w1, w2, w3 = draw(uint64(i), call, key)
-            for pair in range(2):
-                u1, u2 = (uniform(w0), uniform(w1)) if pair == 0 else (uniform(w2), uniform(w3))
-                radius, angle = math.sqrt(-2.0 * math.log(1.0 - u1)), 2.0 * math.pi * u2
-                at = 4 * i + 2 * pair
-                if at < count:
-                    y[at] = number(mu + sigma * (radius * math.cos(angle)))
-                if at + 1 < count:
-                    y[at + 1] = number(mu + sigma * (radius * math.sin(angle)))
-        return 0
-
-    return normal
-
-
 def _kernel(op: str, dtype: str) -> Kernel:
-    builds: dict[str, Callable[..., Any]] = {"Dropout": _build_dropout, "Randn": _build_normal}
-    build = builds.get(op) or partial(_build_drawing, op)
+    build: Callable[..., Any] = _build_dropout if op == "Dropout" else partial(_build_drawing, op)
     return Kernel(f"{op.lower()}_{dtype}", partial(build, dtype), parameters=(op, dtype))
 
 
-_KERNELS = {(op, dtype): _kernel(op, dtype) for op in ("Dropout", "Rand", "Randn") for dtype in REALS}
+_KERNELS = {(op, dtype): _kernel(op, dtype) for op in ("Dropout", "Rand") for dtype in REALS}
 _KERNELS["Randint", "int32"] = _kernel("Randint", "int32")
 
 # The words of the float attributes.
 _ATTRIBUTES = {
     "Dropout": {"p": Block.first},
     "Rand": {"low": Block.first, "high": Block.second},
-    "Randn": {"mu": Block.first, "sigma": Block.second},
     "Randint": {},
 }
 
@@ -239,7 +201,7 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Dropout: x, random_state -> y, mask.  Rand, Randn, Randint: random_state -> y."""
+    """Dropout: x, random_state -> y, mask.  Rand, Randint: random_state -> y."""
     name = call.spec.name
     y = call.outputs[0]
     words = filled(Block, count=y.size)
