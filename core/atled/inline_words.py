@@ -15,13 +15,17 @@ class InlineWord(IntEnum):
     ATTRIBUTES = 2  # of those that are in the key of a call
     FLOATS = 3  # of the other ones
     COUNT = 4  # of entries
-    ENTRIES = 5
+    RECORDS = 5  # 0: inputs and results are NdArrays; 1: Variables, and calls are recorded
+    CELL = 6  # where the slot with the cell is, in bytes, in an NdArray or in the value of a Variable
+    SHAPE = 7  # the same of the shape
+    ENTRIES = 8
 
 
 class InlineEntryWord(IntEnum):
     """The words of an entry: a call that was made before. Objects are told by their addresses.
 
-    From GIVEN on, shape and code of each input, 0 and 0 for one that was absent, then the attributes.
+    From GIVEN on, shape and code of each input, 0 and 0 for one that was absent, then the attributes, then, where calls
+    are recorded, the names of the floats.
     """
 
     OWNER = 0  # the object that keeps all of this alive
@@ -30,12 +34,12 @@ class InlineEntryWord(IntEnum):
     FORM = 3  # address of the form (`FormWord`), of a kernel that runs with the interpreter lock held; 0: there is none
     RUN = 4  # else this is called: run(*inputs, result, *floats), what the `address` of a storage gives for a shape
     FAIL = 5  # fail(exception) is called with what came of that, and raises
-    RING = 6  # the list of the spare arrays for the result
-    POSITION = 7  # address of the place in that list where one was last found, int64
-    SHAPE = 8  # of the result
-    CODE = 9  # of the result's cell
-    ADDRESS = 10  # where the slot `address` of the storages is, in bytes
-    EXPORTED = 11  # the same of their slot `exported`
+    RING = 6  # the iterator of the spare arrays for the result, or of the spare cells where calls are recorded
+    SHAPE = 7  # of the result
+    CODE = 8  # of the result's cell
+    ADDRESS = 9  # where the slot `address` of the storages is, in bytes
+    EXPORTED = 10  # the same of their slot `exported`
+    PATTERN = 11  # what a call is recorded from
     GIVEN = 12
 
 
@@ -44,7 +48,12 @@ class InlineObjectWord(IntEnum):
 
     An array is `free` for a result if nothing but its ring refers to it, nothing but the array to its cell, and nothing
     but the cell to its storage; if the cell has the result's code and these slots hold what they do in a new array:
-    PENDING and COPIES None, ZEROED, IS_DATA and that of the storage False, USE the object UNUSED.
+    PENDING and COPIES None, ZEROED, IS_DATA and that of the storage False, USE the object UNUSED. The same holds of a
+    cell in a ring of cells.
+
+    A recorded call makes an object of the type RECORDED, whose slots `VALUE_...` get the result's shape and cell, the
+    PATTERN of the entry, the tuple of the inputs' values, what is extra, DETAILS, and a weak reference to a new
+    VARIABLE, which refers to it. Extra is None, or ({names: floats}, None, None).
     """
 
     ARRAY_CELL = 0
@@ -62,3 +71,14 @@ class InlineObjectWord(IntEnum):
     UNUSED = 12
     NOBODYS = 13  # stands in a ring for an array, and is none
     FLOAT = 14  # the type
+    VARIABLE_VALUE = 15
+    VALUE_SHAPE = 16
+    VALUE_CELL = 17
+    VALUE_PATTERN = 18
+    VALUE_INPUTS = 19
+    VALUE_EXTRA = 20
+    VALUE_DETAILS = 21
+    VALUE_HANDLE = 22
+    VARIABLE = 23  # the type
+    RECORDED = 24  # the type
+    DETAILS = 25

@@ -149,7 +149,6 @@ class Spares(Generic[Item]):
         "_kind",
         "_last",
         "_limit",
-        "_position",
         "_replaced",
         "dtype",
         "place",
@@ -171,18 +170,11 @@ class Spares(Generic[Item]):
         self._kept: list[Any] = [NOBODYS]
         self.ring: Iterator[Any] = chain.from_iterable(repeat(self._kept)) if _CANDIDATES else repeat(NOBODYS)
         self._counts = _counts_of(kind) if counts is None else counts
-        self._position: np.ndarray | None = None  # where natively the last one was found
 
     @property
     def is_kept(self) -> bool:
         """Whether any that are made come round again."""
         return self._limit > 0
-
-    def by_number(self) -> tuple[list[Any], int]:
-        """For native code: the list of what comes round, always the same, and the address of the last number, int64."""
-        if self._position is None:
-            self._position = np.zeros(1, np.int64)
-        return self._kept, self._position.ctypes.data
 
     def get(self) -> Item:
         """One to which nothing else refers, shape and contents undefined."""

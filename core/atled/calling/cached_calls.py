@@ -38,7 +38,8 @@ class CachedCall:
     shape: of the first output.  pattern: what such a call is recorded from.  floats: its float attributes, which are
         those of every call if the key has them (`has_fixed_floats`).
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
-    notes_left: how often it may still be entered into an inline cache.
+    notes_left, variable_notes_left: how often it may still be entered into an inline cache of calls on NdArrays, and
+        of those on Variables.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class CachedCall:
         "notes_left",
         "pattern",
         "shape",
+        "variable_notes_left",
         "workspaces",
     )
 
@@ -78,7 +80,7 @@ class CachedCall:
         self.shape = descs[0].shape if descs else ()
         self._is_view = spec.views
         self.is_plain = False
-        self.notes_left = 0
+        self.notes_left = self.variable_notes_left = 0
         self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
         self._casts = call if isinstance(call, CastCall) else None
         self._on_host = isinstance(call, ShortCall | CastCall)  # and so are its outputs, in the dtypes that it names
@@ -98,7 +100,7 @@ class CachedCall:
             ((dtype, size),) = outputs
             arrays, (cells,) = spares_of(NdArray, size, dtype, call.place), self._spares
             self.arrays, self.new_array = arrays.ring, arrays.new
-            self.notes_left = _NOTES if arrays.is_kept else 0
+            self.notes_left = self.variable_notes_left = _NOTES if arrays.is_kept else 0
             self.cells, self.new_cell = cells.ring, cells.new
 
     @property
@@ -116,6 +118,13 @@ class CachedCall:
         """Of a plain call, the spares for its output."""
         dtype, size = self._call.outputs[0]  # type: ignore[attr-defined]  # all plain ones have it
         return spares_of(NdArray, size, dtype, self._call.place)  # type: ignore[attr-defined]
+
+    @property
+    def spare_cells(self) -> Spares[ArrayCell]:
+        """Those for the output of a plain call that is recorded."""
+        (spares,) = self._spares
+        assert spares is not None, "plain calls leave nothing out"
+        return spares
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""

@@ -64,6 +64,7 @@ _NAMES: dict[str, Any] = {
     "_here": here,
     "_in_force": in_force,
     "_inline": None,
+    "_inline_variables": None,
     "_NdArray": NdArray,
     "_new": Variable.__new__,
     "_next": next,
@@ -132,16 +133,22 @@ if _status:
 
 # What an inline cache has is made again natively.
 _INLINE = """
-if _inline is not None:
-    _array = _inline(_calls, {given})
-    if _array is not None:
-        return _array
+if {inline} is not None:
+    _made = {inline}(_calls, {given})
+    if _made is not None:
+        return _made
 """
 
 _NOTE = """
-if _call.notes_left:
-    _cache.note(_calls, _call, {inputs}, {attributes})
+if _call.{budget}:
+    {cache}.note(_calls, _call, {inputs}, {attributes})
 """
+
+_INLINED = {
+    "arrays": {"inline": "_inline", "cache": "_cache", "budget": "notes_left"},
+    "values": {"inline": "_inline_variables", "cache": "_variable_cache", "budget": "variable_notes_left"},
+}
+"""What the texts call the function of an inline cache, the cache, and the attribute of a cached call, per table."""
 
 _RETURN_ARRAY = """
 _array.shape = _call.shape
@@ -198,18 +205,21 @@ def _complete(function: FunctionType, spec: OpSpec, file: str) -> None:
     whole = _defined(source(spec), file, dict(function.__globals__))
     if "_references" in whole.__code__.co_names:
         function.__globals__.update(proven_counts(whole, spec))
-    if "_cache" in whole.__code__.co_names:
-        function.__globals__.setdefault("_cache", _inline_cache(function.__globals__, spec))
+    for table, names in _INLINED.items():
+        if names["cache"] in whole.__code__.co_names:
+            cache = _inline_cache(function.__globals__, spec, names["inline"], records=table == "values")
+            function.__globals__.setdefault(names["cache"], cache)
     function.__code__ = whole.__code__
 
 
-def _inline_cache(namespace: dict[str, Any], spec: OpSpec) -> InlineCache:
-    """A cache whose function the names of a text then have."""
+def _inline_cache(namespace: dict[str, Any], spec: OpSpec, name: str, *, records: bool) -> InlineCache:
+    """A cache whose function the names of a text then have by a name."""
     from atled.calling.inline_cache import InlineCache  # lazy: what is only recorded needs none
 
     text = _Text(spec)
-    install = functools.partial(namespace.__setitem__, "_inline")
-    return InlineCache(install, len(text.inputs), len(text.key_attributes), len(text.floats))
+    install = functools.partial(namespace.__setitem__, name)
+    counts = len(text.inputs), len(text.key_attributes), len(text.floats)
+    return InlineCache(install, *counts, records=records)
 
 
 FUNCTIONS = _Functions()
@@ -333,22 +343,33 @@ class _Text:
         lines += _indented(of_variables)
         if not is_memorable_spec:
             return lines
-        found = [*(self._inlined() if self.is_inlined else []), *self._found(self._arrays())]
+        found = [*self._inlined("arrays"), *self._found(self._arrays())]
         at_once = ["_calls = _here().arrays", "if _calls is not None:", *_indented(found)]
         lines += [f"elif {are_arrays}:", *_indented(at_once)]
         return lines if self.spec.variadic or len(self.inputs) == 1 else [*lines, *self._mixed()]
 
-    def _inlined(self) -> list[str]:
-        """Have an inline cache make the call."""
+    def _inlined(self, table: str) -> list[str]:
+        """Have an inline cache make the call, if there may be one for it."""
+        if not self.is_inlined:
+            return []
         names = [item.name for item in self.inputs]
         names += [item.argument for item in (*self.key_attributes, *self.floats)]
-        return _lines(_INLINE.format(given=", ".join(names)))
+        return _lines(_INLINE.format(given=", ".join(names), **_INLINED[table]))
+
+    def _noted(self, table: str) -> list[str]:
+        """Have an inline cache know the call, if there may be one for it."""
+        if not self.is_inlined:
+            return []
+        inputs = _tuple(item.name for item in self.inputs)
+        attributes = _tuple(item.argument for item in self.key_attributes)
+        return _lines(_NOTE.format(inputs=inputs, attributes=attributes, **_INLINED[table]))
 
     def _of_variables(self) -> list[str]:
         """The same for calls on Variables, which compute at the call or do not."""
         lines = ["_around = _here()"]
         if is_memorable(self.spec):
-            lines += ["_calls = _around.values", "if _calls is not None:", *_indented(self._found(self._values()))]
+            found = [*self._inlined("values"), *self._found(self._values())]
+            lines += ["_calls = _around.values", "if _calls is not None:", *_indented(found)]
         if not (self.spec.opaque or self.spec.states or not self.spec.outputs):
             lines += ["_calls = _around.recorded", "if _calls is not None:", *_indented(self._recorded())]
         return lines
@@ -434,14 +455,10 @@ class _Text:
             addresses=addresses, floats=floats
         )
         if given.table == "arrays":
-            note = ""
-            if self.is_inlined:
-                inputs = _tuple(item.name for item in self.inputs)
-                note = _NOTE.format(inputs=inputs, attributes=_tuple(item.argument for item in self.key_attributes))
-            return [*_lines(note), *_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
+            return [*self._noted("arrays"), *_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
         named = {"shape": "_call.shape", "pattern": "_call.pattern", "cell": "_cell"}
         recorded = _RETURN_VARIABLE.format(values=given.passed, extra=self._extra(), **named)
-        return [*_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
+        return [*self._noted("values"), *_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
 
     def _extra(self) -> str:
         if self.has_fixed_floats:

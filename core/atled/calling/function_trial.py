@@ -67,6 +67,7 @@ def _copied(
         new_cell=cells.new,
         is_plain=True,
         notes_left=0,
+        variable_notes_left=0,
         workspaces=None,
         form=0,
         floats={},

@@ -3,7 +3,8 @@
 What the text of a function does with a cached call of a small kernel takes several times as long as the kernel. An
 executor may have `inline_call(address of a cache)`. It gives a function, which refers to that very int, and which is
 called with the table of cached calls, the inputs, the attributes of the key and the floats. That compares them with the
-entries of the cache, takes a spare, runs the kernel and gives the array; or it gives None, and the text makes the call.
+entries of the cache, takes a spare, runs the kernel and gives the array, or the Variable of a call that it records; or
+it gives None, and the text makes the call.
 Calls on devices profit from whichever executor has it: of them all is native but the function that launches.
 """
 
@@ -26,8 +27,10 @@ from atled.arrays.place import HOST, ArrayClass, DeviceStorage, Place
 from atled.arrays.spares import NEVER, NOBODYS, Counts, Spares, proven, reuses
 from atled.arrays.storage import HostStorage
 from atled.calling.call_tables import INLINE_CACHES
+from atled.graph.record.value import PLAIN, RecordedValue, Value
 from atled.graph.run.inline_launch import InlineLaunch, Make
 from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineWord
+from atled.variable import Variable
 from atled_contexts import lock_across_forks
 
 _LIMIT = 16  # entries of a cache; each is looked at with one comparison of numbers, those of one size with some more
@@ -45,14 +48,22 @@ class InlineCache:
 
     install: what is done with the executor's function once there is an entry.
     inputs, attributes, floats: how many a call is given of each.
+    records: whether it is of calls on Variables, which are recorded, or of those on NdArrays.
     """
 
-    __slots__ = ("__weakref__", "_entries", "_install", "_make", "_next", "_words", "call")
+    __slots__ = ("__weakref__", "_entries", "_install", "_make", "_next", "_records", "_words")
 
     def __init__(
-        self, install: Callable[[Callable[..., Any]], None], inputs: int, attributes: int, floats: int
+        self,
+        install: Callable[[Callable[..., Any]], None],
+        inputs: int,
+        attributes: int,
+        floats: int,
+        *,
+        records: bool = False,
     ) -> None:
         self._install = install
+        self._records = records
         self._make: Callable[[int], Callable[..., Any]] | None = None
         self._entries: list[_Entry] = []
         self._next = 0
@@ -60,27 +71,33 @@ class InlineCache:
         self._words[InlineWord.INPUTS : InlineWord.COUNT] = inputs, attributes, floats
 
     def note(
-        self, table: dict[Any, Any], call: Any, inputs: Sequence[NdArray | None], attributes: Sequence[object]
+        self,
+        table: dict[Any, Any],
+        call: Any,
+        inputs: Sequence[Variable | NdArray | None],
+        attributes: Sequence[object],
     ) -> None:
         """Have the next call like one that was just found in a table made natively; call: a `CachedCall`."""
         if call.is_on_device and next(_DEVICE_CALLS) < _PATIENCE:
             return
-        call.notes_left -= 1
+        budget = _budget(self._records)
+        setattr(call, budget, getattr(call, budget) - 1)
         if any(type(each) is list for each in attributes):
             return  # attributes are known by their identity, which a list keeps when it changes
         launch: InlineLaunch | None = call.inline_launch()
         with _CHANGING:
             if launch is None:
-                call.notes_left = 0
+                setattr(call, budget, 0)
                 return
-            entry = _Entry(table, call, launch, call.spare_arrays, inputs, attributes)
+            spares = call.spare_cells if self._records else call.spare_arrays
+            entry = _Entry(table, call, launch, spares, inputs, attributes)
             is_still_found = table.get(entry.key) is call
             if not is_still_found:  # another thread has changed an input, or what the table has
                 return
-            if entry.fits(launch) and _is_trusted(call, launch, inputs, attributes):
+            if entry.fits(launch) and _is_trusted(call, launch, inputs, attributes, records=self._records):
                 self.enter(entry, launch.make)
             else:
-                call.notes_left = 0
+                setattr(call, budget, 0)
 
     def enter(self, entry: _Entry, make: Callable[[int], Callable[..., Any]]) -> None:
         """Have an entry, in the place of the oldest if there is no room; all of one executor, which makes the function.
@@ -88,7 +105,10 @@ class InlineCache:
         Another thread may be in the function, but never between two of its looks at a word.
         """
         if self._make is None:
-            self._words[InlineWord.OBJECTS] = _objects().ctypes.data
+            objects = _objects()
+            self._words[InlineWord.OBJECTS] = objects.ctypes.data
+            slots = _VALUE_SLOTS if self._records else _ARRAY_SLOTS
+            self._words[InlineWord.RECORDS : InlineWord.ENTRIES] = self._records, *objects[slots]
             self._make = make
             INLINE_CACHES.add(self)
             self._install(make(_Address(self._words)))
@@ -107,6 +127,11 @@ class InlineCache:
         with _CHANGING:
             self._words[InlineWord.COUNT] = self._next = 0
             self._entries.clear()
+
+
+def _budget(records: bool) -> str:
+    """The attribute of a `CachedCall` that says how often it may still be entered into a cache of one kind."""
+    return "variable_notes_left" if records else "notes_left"
 
 
 class _Address(int):
@@ -133,37 +158,38 @@ class _Entry:
         table: dict[Any, Any],
         call: Any,
         launch: InlineLaunch,
-        spares: Spares[NdArray],
-        inputs: Sequence[NdArray | None],
+        spares: Spares[Any],
+        inputs: Sequence[Variable | NdArray | None],
         attributes: Sequence[object],
     ) -> None:
-        shapes = [None if array is None else array.shape for array in inputs]
-        codes = [ABSENT if array is None else array.cell.code for array in inputs]
+        arrays = [x.value if isinstance(x, Variable) else x for x in inputs]
+        shapes = [None if array is None else array.shape for array in arrays]
+        codes = [ABSENT if array is None else array.cell.code for array in arrays]
         given = [each for pair in zip(shapes, codes, strict=True) for each in pair]
         self.key = (call.pattern.spec.name, *shapes, *codes, *attributes)
         self._shapes = (*shapes, call.shape)
         code = code_of(spares.place, spares.dtype)
-        ring, position = spares.by_number()
         offsets = _storage_offsets(HostStorage if spares.place is HOST else DeviceStorage)
         head: dict[InlineEntryWord, int] = {
             InlineEntryWord.OWNER: id(self),
             InlineEntryWord.TABLE: id(table),
-            InlineEntryWord.SIZE: 0 if inputs[0] is None else inputs[0].size,
+            InlineEntryWord.SIZE: 0 if arrays[0] is None else arrays[0].cell.size,
             InlineEntryWord.FORM: launch.form,
             InlineEntryWord.RUN: id(launch.run),
             InlineEntryWord.FAIL: id(launch.fail),
-            InlineEntryWord.RING: id(ring),
-            InlineEntryWord.POSITION: position,
+            InlineEntryWord.RING: id(spares.ring),
             InlineEntryWord.SHAPE: id(call.shape),
             InlineEntryWord.CODE: id(code),
             InlineEntryWord.ADDRESS: offsets[0],
             InlineEntryWord.EXPORTED: offsets[1],
+            InlineEntryWord.PATTERN: id(call.pattern),
         }
         words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
         absent = (None, ABSENT)
-        words += [0 if each in absent else id(each) for each in given] + [id(each) for each in attributes]
+        names = tuple(call.floats)
+        words += [0 if each in absent else id(each) for each in given] + [id(each) for each in (*attributes, *names)]
         self._words = np.array(words, np.int64)
-        self._held = (table, self._shapes, launch, spares, given, code, tuple(attributes))
+        self._held = (table, self._shapes, launch, spares, given, code, tuple(attributes), names, call.pattern)
 
     @property
     def address(self) -> int:
@@ -176,17 +202,23 @@ class _Entry:
 
 
 def _is_trusted(
-    call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]
+    call: Any,
+    launch: InlineLaunch,
+    inputs: Sequence[Variable | NdArray | None],
+    attributes: Sequence[object],
+    *,
+    records: bool,
 ) -> bool:
     """Whether the function of an executor was found to use what is free, and nothing else."""
-    of_kind = launch.make, bool(launch.form)
+    of_kind = launch.make, bool(launch.form), records
     found = _trusted.get(of_kind)
     if found is None:
-        found = _trusted[of_kind] = _is_layout_known() and _is_proven(call, launch, inputs, attributes)
+        is_proven = _is_layout_known() and _is_proven(call, launch, inputs, attributes, records=records)
+        found = _trusted[of_kind] = is_proven
     return found
 
 
-_trusted: dict[tuple[Make, bool], bool] = {}
+_trusted: dict[tuple[Make, bool, bool], bool] = {}
 
 
 class _NoDevice(ArrayClass):
@@ -206,36 +238,50 @@ def _nowhere() -> Place:
     return Place(_NoDevice(), "")
 
 
-def _is_proven(call: Any, launch: InlineLaunch, inputs: Sequence[NdArray | None], attributes: Sequence[object]) -> bool:
+def _is_proven(
+    call: Any,
+    launch: InlineLaunch,
+    inputs: Sequence[Variable | NdArray | None],
+    attributes: Sequence[object],
+    *,
+    records: bool = False,
+) -> bool:
     """Try the function of an executor on a call, with a ring of its own; no device has anything to do for that."""
     made: list[Callable[..., Any]] = []
     floats = [1.0] * len(call.floats)
-    cache = InlineCache(made.append, len(inputs), len(attributes), len(floats))
+    cache = InlineCache(made.append, len(inputs), len(attributes), len(floats), records=records)
     table: dict[Any, Any] = {}
     alike = call.spare_arrays
     place = HOST
     if not launch.form:
         place, launch = _nowhere(), InlineLaunch(launch.make, run=_do_nothing)
-        inputs = [None if x is None else _array_at(place, x.shape) for x in inputs]
-    spares = Spares(NdArray, alike.size, alike.dtype, NEVER, place)
+        inputs = [None if x is None else _at(place, x.shape, records) for x in inputs]
+    spares: Spares[Any] = Spares(ArrayCell if records else NdArray, alike.size, alike.dtype, NEVER, place)
     cache.enter(_Entry(table, call, launch, spares, inputs, attributes), launch.make)
     (function,) = made
 
     def is_reused(_: Counts, hold: Callable[[Any], object] | None) -> bool:
-        return reuses(spares, hold, functools.partial(function, table, *inputs, *attributes, *floats))
+        again = functools.partial(function, table, *inputs, *attributes, *floats)
+        return reuses(spares, hold, (lambda: _cell_of(again())) if records else again)
 
-    return proven("inline caches", is_reused) is not NEVER
+    return proven("inline caches of Variables" if records else "inline caches", is_reused) is not NEVER
+
+
+def _cell_of(made: Variable | None) -> ArrayCell | None:
+    """The cell of what a function gave, or None, where it leaves the call to the text."""
+    return None if made is None else made.value.cell
 
 
 def _do_nothing(*arguments: object) -> None:
     """What launches nothing."""
 
 
-def _array_at(place: Place, shape: tuple[int, ...]) -> NdArray:
-    """A new array there."""
+def _at(place: Place, shape: tuple[int, ...], records: bool) -> Variable | NdArray:
+    """A new array there, or a Variable on one."""
     cell = ArrayCell(math.prod(shape))
     cell.output(place, np.dtype(np.float32))
-    return NdArray.over(cell, shape)
+    array = NdArray.over(cell, shape)
+    return Variable.on_new(Value(shape, data=array)) if records else array
 
 
 _SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
@@ -249,7 +295,18 @@ _SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
     InlineObjectWord.CELL_ZEROED: (ArrayCell, "zeroed"),
     InlineObjectWord.CELL_IS_DATA: (ArrayCell, "is_data"),
     InlineObjectWord.CELL_USE: (ArrayCell, "use"),
+    InlineObjectWord.VARIABLE_VALUE: (Variable, "value"),
+    InlineObjectWord.VALUE_SHAPE: (Value, "shape"),
+    InlineObjectWord.VALUE_CELL: (Value, "_cell"),
+    InlineObjectWord.VALUE_PATTERN: (Value, "pattern"),
+    InlineObjectWord.VALUE_INPUTS: (Value, "inputs"),
+    InlineObjectWord.VALUE_EXTRA: (Value, "extra"),
+    InlineObjectWord.VALUE_DETAILS: (Value, "details"),
+    InlineObjectWord.VALUE_HANDLE: (Value, "handle"),
 }
+
+_ARRAY_SLOTS = [InlineObjectWord.ARRAY_CELL, InlineObjectWord.ARRAY_SHAPE]
+_VALUE_SLOTS = [InlineObjectWord.VALUE_CELL, InlineObjectWord.VALUE_SHAPE]
 
 _OBJECTS: dict[InlineObjectWord, object] = {
     InlineObjectWord.NONE: None,
@@ -257,6 +314,9 @@ _OBJECTS: dict[InlineObjectWord, object] = {
     InlineObjectWord.UNUSED: Use.NONE,
     InlineObjectWord.NOBODYS: NOBODYS,
     InlineObjectWord.FLOAT: float,
+    InlineObjectWord.VARIABLE: Variable,
+    InlineObjectWord.RECORDED: RecordedValue,
+    InlineObjectWord.DETAILS: PLAIN,
 }
 
 

@@ -16,7 +16,8 @@ _DOC = """inline_call(table, *given, /)
 
 Make a call again that an inline cache has; None if it has none such.
 
-table: of the calls that were made before.  given: the inputs, which must be NdArrays or None, then the attributes.
+table: of the calls that were made before.  given: the inputs, NdArrays or Variables as the cache has them, or None,
+then the attributes.
 """
 
 

@@ -2,8 +2,8 @@
 
 It calls nothing of CPython but functions of the stable ABI, and reads the head of an object as that has it: the count
 of references, then the type. Where the slots are it is told. The interpreter lock is held all along, so nothing changes
-under its eyes, but for what a comparison of shapes may run, and a device's launch: references of its own keep the entry
-and what is launched on alive meanwhile.
+under its eyes, but for what a comparison of shapes may run, a device's launch, and a collection of garbage when objects
+are made: references of its own keep the entry, the values of Variables and what is launched on alive meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from atled.plugin import FormWord, InlineEntryWord, InlineObjectWord, InlineWord
 
 _TYPE = 8  # byte offset of the type in an object; the count is at its start, in 32 bits or 64
-_TRIES = 4  # arrays of a ring that are looked at for one that is free
+_TRIES = 4  # what comes round in a ring and is looked at for one that is free
 _EQUAL = 2  # Py_EQ
 
 _INLINE_CALLS = """
@@ -21,13 +21,19 @@ declare i64 @PyLong_AsLongLong(ptr)
 declare double @PyFloat_AsDouble(ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyErr_BadArgument()
-declare i64 @PyList_Size(ptr)
-declare ptr @PyList_GetItem(ptr, i64)
+declare ptr @PyIter_Next(ptr)
 declare ptr @PyObject_GetItem(ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare void @PyErr_Clear()
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_NormalizeException(ptr, ptr, ptr)
 declare i32 @PyException_SetTraceback(ptr, ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyDict_New()
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+declare ptr @PyType_GenericAlloc(ptr, i64)
+declare ptr @PyWeakref_NewRef(ptr, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -60,34 +66,64 @@ define internal i1 @slot_is(ptr %object, ptr %objects, i64 %slot, i64 %number) a
   ret i1 %same
 }
 
-define internal i1 @is_referred_once(ptr %object) alwaysinline {
-  %count = load i32, ptr %object
-  %once = icmp eq i32 %count, 1
-  ret i1 %once
+; Have a slot of a new object hold an object; the reference is taken over.
+define internal void @put(ptr %object, ptr %objects, i64 %slot, ptr %value) alwaysinline {
+  %offset = call i64 @word(ptr %objects, i64 %slot)
+  %at = getelementptr i8, ptr %object, i64 %offset
+  store ptr %value, ptr %at
+  ret void
 }
 
-; Whether an array of a ring is free for the result of an entry.
-define internal i1 @is_free(ptr %array, ptr %objects, ptr %entry) {
+define internal i1 @records(ptr %cache) alwaysinline {
+  %word = call i64 @word(ptr %cache, i64 {RECORDS})
+  %records = icmp ne i64 %word, 0
+  ret i1 %records
+}
+
+; The cell of what comes round in a ring.
+define internal ptr @cell_in_ring(ptr %item, ptr %cache, ptr %objects) alwaysinline {
+start:
+  %records = call i1 @records(ptr %cache)
+  br i1 %records, label %done, label %is.array
+is.array:
+  %cell = call ptr @slot(ptr %item, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  br label %done
+done:
+  %result = phi ptr [ %item, %start ], [ %cell, %is.array ]
+  ret ptr %result
+}
+
+define internal i1 @has_references(ptr %object, i32 %wanted) alwaysinline {
+  %count = load i32, ptr %object
+  %equal = icmp eq i32 %count, %wanted
+  ret i1 %equal
+}
+
+; Whether an array or a cell of a ring, to which there is one reference beside the ring's, is free for the result of an
+; entry.
+define internal i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry) {
 start:
   %code = call ptr @object(ptr %entry, i64 {ENTRY_CODE})
   %nobodys = call ptr @object(ptr %objects, i64 {OBJECT_NOBODYS})
-  %is.none = icmp eq ptr %array, %nobodys
-  br i1 %is.none, label %no, label %is.array
-is.array:
-  %array.once = call i1 @is_referred_once(ptr %array)
-  br i1 %array.once, label %has.cell, label %no
+  %is.none = icmp eq ptr %item, %nobodys
+  br i1 %is.none, label %no, label %is.some
+is.some:
+  %unheld = call i1 @has_references(ptr %item, i32 2)
+  br i1 %unheld, label %has.cell, label %no
 has.cell:
-  %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
-  %cell.once = call i1 @is_referred_once(ptr %cell)
+  %cell = call ptr @cell_in_ring(ptr %item, ptr %cache, ptr %objects)
+  %records = call i1 @records(ptr %cache)
+  %cell.count = select i1 %records, i32 2, i32 1
+  %cell.unheld = call i1 @has_references(ptr %cell, i32 %cell.count)
   %copies = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_COPIES}, i64 {OBJECT_NONE})
   %found.code = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_CODE})
   %has.code = icmp eq ptr %found.code, %code
-  %one = and i1 %cell.once, %copies
+  %one = and i1 %cell.unheld, %copies
   %two = and i1 %one, %has.code
   br i1 %two, label %has.storage, label %no
 has.storage:                           ; one with a code has some
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
-  %storage.once = call i1 @is_referred_once(ptr %storage)
+  %storage.unheld = call i1 @has_references(ptr %storage, i32 1)
   %exported = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_EXPORTED})
   %false = call ptr @object(ptr %objects, i64 {OBJECT_FALSE})
   %hidden = icmp eq ptr %exported, %false
@@ -95,7 +131,7 @@ has.storage:                           ; one with a code has some
   %zeroed = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_ZEROED}, i64 {OBJECT_FALSE})
   %is.data = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_IS_DATA}, i64 {OBJECT_FALSE})
   %unused = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_USE}, i64 {OBJECT_UNUSED})
-  %three = and i1 %storage.once, %hidden
+  %three = and i1 %storage.unheld, %hidden
   %four = and i1 %three, %pending
   %five = and i1 %four, %zeroed
   %six = and i1 %five, %is.data
@@ -105,33 +141,68 @@ no:
   ret i1 false
 }
 
-; The next array of an entry's ring that is free, to which only the ring refers; null if there is none soon.
-define internal ptr @spare(ptr %entry, ptr %objects) {
+; The next array or cell of an entry's ring that is free, with a reference to it; null if there is none soon.
+define internal ptr @spare(ptr %entry, ptr %cache, ptr %objects) {
 start:
   %ring = call ptr @object(ptr %entry, i64 {ENTRY_RING})
-  %position.at = call ptr @object(ptr %entry, i64 {ENTRY_POSITION})
-  %count = call i64 @PyList_Size(ptr %ring)
-  %last = load i64, ptr %position.at
   br label %try
 try:
-  %from = phi i64 [ %last, %start ], [ %here, %used ]
   %number = phi i64 [ 0, %start ], [ %next.number, %used ]
-  %beyond = add i64 %from, 1
-  %within = icmp slt i64 %beyond, %count  ; the list may have become shorter
-  %here = select i1 %within, i64 %beyond, i64 0
-  %array = call ptr @PyList_GetItem(ptr %ring, i64 %here)
-  %free = call i1 @is_free(ptr %array, ptr %objects, ptr %entry)
+  %item = call ptr @PyIter_Next(ptr %ring)
+  %ended = icmp eq ptr %item, null
+  br i1 %ended, label %refused, label %look
+look:
+  %free = call i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry)
   br i1 %free, label %found, label %used
 used:
+  call void @Py_DecRef(ptr %item)
   %next.number = add i64 %number, 1
   %more = icmp slt i64 %next.number, {TRIES}
   br i1 %more, label %try, label %none
+refused:                               ; no memory for the next round, which the text, that has the call then, will say
+  call void @PyErr_Clear()
+  br label %none
 found:
-  store i64 %here, ptr %position.at
-  ret ptr %array
+  ret ptr %item
 none:
-  store i64 %here, ptr %position.at
   ret ptr null
+}
+
+; What a call is given, with the values of Variables in the place of these; false if an input is none and not absent.
+define internal i1 @read_values(ptr %arguments, i64 %count, ptr %cache, ptr %objects, ptr %given) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %variable = call ptr @object(ptr %objects, i64 {OBJECT_VARIABLE})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %bytes = shl i64 %count, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %given, ptr align 8 %arguments, i64 %bytes, i1 false)
+  br label %input
+input:
+  %i = phi i64 [ 1, %start ], [ %next, %read ]  ; the table is before them
+  %next = add i64 %i, 1
+  %at = getelementptr ptr, ptr %given, i64 %i
+  %x = load ptr, ptr %at
+  %is.none = icmp eq ptr %x, %none
+  br i1 %is.none, label %read, label %typed
+typed:
+  %type.at = getelementptr i8, ptr %x, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %is.variable = icmp eq ptr %type, %variable
+  br i1 %is.variable, label %valued, label %no
+valued:
+  %value = call ptr @slot(ptr %x, ptr %objects, i64 {OBJECT_VARIABLE_VALUE})
+  %no.value = icmp eq ptr %value, null  ; of a Variable that was not initialised
+  br i1 %no.value, label %no, label %replace
+replace:
+  store ptr %value, ptr %at
+  br label %read
+read:
+  %more = icmp sle i64 %next, %inputs
+  br i1 %more, label %input, label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }
 
 ; Whether inputs and attributes are those of an entry: 1 or 0, or -1 with an exception set.
@@ -157,11 +228,13 @@ input:
 alike:
   br i1 %is.none, label %same, label %present
 present:
-  %cell = call ptr @slot(ptr %x, ptr %objects, i64 {OBJECT_ARRAY_CELL})
-  %shape = call ptr @slot(ptr %x, ptr %objects, i64 {OBJECT_ARRAY_SHAPE})
+  %cell = call ptr @slot(ptr %x, ptr %cache, i64 {CELL})
+  %shape = call ptr @slot(ptr %x, ptr %cache, i64 {SHAPE})
   %no.cell = icmp eq ptr %cell, null   ; of an array that was not initialised
   %no.shape = icmp eq ptr %shape, null
-  %incomplete = or i1 %no.cell, %no.shape
+  %not.computed = icmp eq ptr %cell, %none  ; a value that is only recorded
+  %some.missing = or i1 %no.cell, %no.shape
+  %incomplete = or i1 %some.missing, %not.computed
   br i1 %incomplete, label %no, label %complete
 complete:
   %code = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_CODE})
@@ -233,8 +306,8 @@ no:
   ret i1 false
 }
 
-; Call the function of an entry on the inputs, a result and floats; 0, or -1 with an exception set.
-define internal i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result) {
+; Call the function of an entry on the inputs, a result's cell and floats; 0, or -1 with an exception set.
+define internal i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result.cell) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
   %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
@@ -253,13 +326,16 @@ each:
   %is.float = icmp sgt i64 %i, %inputs
   br i1 %is.float, label %number, label %whole
 whole:
-  %argument.at = select i1 %is.result, i64 0, i64 %next  ; the result is none of the arguments
-  %argument = call ptr @object(ptr %arguments, i64 %argument.at)
-  %array = select i1 %is.result, ptr %result, ptr %argument
-  %is.absent = icmp eq ptr %array, %none
-  br i1 %is.absent, label %borrowed, label %present
+  br i1 %is.result, label %present, label %input
+input:
+  %x = call ptr @object(ptr %arguments, i64 %next)
+  %is.absent = icmp eq ptr %x, %none
+  br i1 %is.absent, label %borrowed, label %given.cell
+given.cell:
+  %input.cell = call ptr @slot(ptr %x, ptr %cache, i64 {CELL})
+  br label %present
 present:
-  %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %cell = phi ptr [ %result.cell, %whole ], [ %input.cell, %given.cell ]
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %address = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ADDRESS})
   %shape.number = shl i64 %i, 1
@@ -276,7 +352,7 @@ number:
   %real = call ptr @object(ptr %arguments, i64 %argument.number)
   br label %borrowed
 borrowed:
-  %other = phi ptr [ %none, %whole ], [ %real, %number ]
+  %other = phi ptr [ %none, %input ], [ %real, %number ]
   call void @Py_IncRef(ptr %other)
   br label %kept
 kept:
@@ -342,8 +418,8 @@ told:
   ret void
 }
 
-; Run the kernel of a form on the inputs and a result; what it returned.
-define internal i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result) {
+; Run the kernel of a form on the inputs and a result's cell; what it returned.
+define internal i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result.cell) {
 start:
   %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
@@ -367,13 +443,16 @@ each:
   %is.float = icmp sgt i64 %i, %inputs
   br i1 %is.float, label %number, label %whole
 whole:
-  %argument.at = select i1 %is.result, i64 0, i64 %next  ; the result is none of the arguments
-  %argument = call ptr @object(ptr %arguments, i64 %argument.at)
-  %array = select i1 %is.result, ptr %result, ptr %argument
-  %is.absent = icmp eq ptr %array, %none
-  br i1 %is.absent, label %put, label %array.address
+  br i1 %is.result, label %array.address, label %input
+input:
+  %x = call ptr @object(ptr %arguments, i64 %next)
+  %is.absent = icmp eq ptr %x, %none
+  br i1 %is.absent, label %put, label %given.cell
+given.cell:
+  %input.cell = call ptr @slot(ptr %x, ptr %cache, i64 {CELL})
+  br label %array.address
 array.address:
-  %cell = call ptr @slot(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL})
+  %cell = phi ptr [ %result.cell, %whole ], [ %input.cell, %given.cell ]
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %address.object = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ADDRESS})
   %address = call i64 @PyLong_AsLongLong(ptr %address.object)
@@ -385,7 +464,7 @@ number:
   %bits = bitcast double %double to i64
   br label %put
 put:
-  %value = phi i64 [ 0, %whole ], [ %address, %array.address ], [ %bits, %number ]
+  %value = phi i64 [ 0, %input ], [ %address, %array.address ], [ %bits, %number ]
   %word = call i64 @word(ptr %words, i64 %i)
   %wanted = icmp sge i64 %word, 0
   br i1 %wanted, label %store, label %stored
@@ -403,9 +482,149 @@ begin:
   ret i64 %code
 }
 
+; What a recorded call says beyond its pattern: its floats by name; null with an exception set.
+define internal ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
+  %plain = icmp eq i64 %floats, 0
+  br i1 %plain, label %nothing, label %some
+nothing:
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+some:
+  %behind.inputs = add i64 %inputs, 1
+  %first.float = add i64 %behind.inputs, %attributes
+  %shapes.and.codes = shl i64 %inputs, 1
+  %names.begin = add i64 %shapes.and.codes, %attributes
+  %first.name = add i64 %names.begin, {ENTRY_GIVEN}
+  %by.name = call ptr @PyDict_New()
+  %no.dict = icmp eq ptr %by.name, null
+  br i1 %no.dict, label %failed, label %each
+each:
+  %i = phi i64 [ 0, %some ], [ %next, %entered ]
+  %next = add i64 %i, 1
+  %float.number = add i64 %first.float, %i
+  %name.number = add i64 %first.name, %i
+  %float = call ptr @object(ptr %given, i64 %float.number)
+  %name = call ptr @object(ptr %entry, i64 %name.number)
+  %status = call i32 @PyDict_SetItem(ptr %by.name, ptr %name, ptr %float)
+  %refused = icmp slt i32 %status, 0
+  br i1 %refused, label %undo, label %entered
+entered:
+  %more = icmp slt i64 %next, %floats
+  br i1 %more, label %each, label %wrap
+wrap:
+  %tuple = call ptr @PyTuple_New(i64 3)
+  %no.tuple = icmp eq ptr %tuple, null
+  br i1 %no.tuple, label %undo, label %fill
+fill:
+  call void @Py_IncRef(ptr %none)
+  call void @Py_IncRef(ptr %none)
+  %first = call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %by.name)
+  %second = call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %none)
+  %third = call i32 @PyTuple_SetItem(ptr %tuple, i64 2, ptr %none)
+  ret ptr %tuple
+undo:
+  call void @Py_DecRef(ptr %by.name)
+  br label %failed
+failed:
+  ret ptr null
+}
+
+; The Variable of a call that was computed into a cell; null with an exception set. References to the values of the
+; inputs and to the cell are taken over.
+define internal ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell) {
+start:
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %first = getelementptr ptr, ptr %given, i64 1
+  %values = call ptr @PyTuple_New(i64 %inputs)
+  %no.values = icmp eq ptr %values, null
+  br i1 %no.values, label %without.values, label %fill
+without.values:
+  call void @drop(ptr %first, i64 %inputs)
+  br label %failed
+fill:
+  %i = phi i64 [ 0, %start ], [ %next, %fill ]
+  %next = add i64 %i, 1
+  %each = call ptr @object(ptr %first, i64 %i)
+  %ignored = call i32 @PyTuple_SetItem(ptr %values, i64 %i, ptr %each)
+  %more = icmp slt i64 %next, %inputs
+  br i1 %more, label %fill, label %filled
+filled:
+  %extra = call ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given)
+  %no.extra = icmp eq ptr %extra, null
+  br i1 %no.extra, label %without.extra, label %make
+without.extra:
+  call void @Py_DecRef(ptr %values)
+  br label %failed
+make:
+  %recorded.type = call ptr @object(ptr %objects, i64 {OBJECT_RECORDED})
+  %value = call ptr @PyType_GenericAlloc(ptr %recorded.type, i64 0)
+  %no.value = icmp eq ptr %value, null
+  br i1 %no.value, label %without.value, label %valued
+without.value:
+  call void @Py_DecRef(ptr %extra)
+  call void @Py_DecRef(ptr %values)
+  br label %failed
+failed:
+  call void @Py_DecRef(ptr %cell)
+  ret ptr null
+valued:
+  %shape = call ptr @object(ptr %entry, i64 {ENTRY_SHAPE})
+  %pattern = call ptr @object(ptr %entry, i64 {ENTRY_PATTERN})
+  %details = call ptr @object(ptr %objects, i64 {OBJECT_DETAILS})
+  call void @Py_IncRef(ptr %shape)
+  call void @Py_IncRef(ptr %pattern)
+  call void @Py_IncRef(ptr %details)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_SHAPE}, ptr %shape)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_PATTERN}, ptr %pattern)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_DETAILS}, ptr %details)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_INPUTS}, ptr %values)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_EXTRA}, ptr %extra)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_CELL}, ptr %cell)
+  %variable.type = call ptr @object(ptr %objects, i64 {OBJECT_VARIABLE})
+  %variable = call ptr @PyType_GenericAlloc(ptr %variable.type, i64 0)
+  %no.variable = icmp eq ptr %variable, null
+  br i1 %no.variable, label %without.variable, label %referring
+without.variable:
+  call void @Py_DecRef(ptr %value)
+  ret ptr null
+referring:
+  call void @put(ptr %variable, ptr %objects, i64 {OBJECT_VARIABLE_VALUE}, ptr %value)
+  %handle = call ptr @PyWeakref_NewRef(ptr %variable, ptr null)
+  %no.handle = icmp eq ptr %handle, null
+  br i1 %no.handle, label %without.handle, label %done
+without.handle:
+  call void @Py_DecRef(ptr %variable)
+  ret ptr null
+done:
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_HANDLE}, ptr %handle)
+  ret ptr %variable
+}
+
+; Refer to some objects once more.
+define internal void @hold(ptr %references, i64 %count) {
+start:
+  br label %check
+check:
+  %i = phi i64 [ 0, %start ], [ %next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %done
+one:
+  %next = add i64 %i, 1
+  %object = call ptr @object(ptr %references, i64 %i)
+  call void @Py_IncRef(ptr %object)
+  br label %check
+done:
+  ret void
+}
+
 ; PyCFunctionFast: the table of calls, the inputs, the attributes and the floats of a call; `self` is the address of the
-; cache. An array, or None if the call is to be made another way, to which a kernel that failed belongs; what a
-; function in Python raises is an exception of this one.
+; cache. An array or a Variable, or None if the call is to be made another way, to which a kernel that failed belongs;
+; what a function in Python raises is an exception of this one.
 define internal ptr @python_inline_call(ptr %self, ptr %arguments, i64 %count) {
 start:
   %address = call i64 @PyLong_AsLongLong(ptr %self)
@@ -425,9 +644,24 @@ miscounted:
   ret ptr null
 begin:
   %table = call ptr @object(ptr %arguments, i64 0)
-  %first = call ptr @object(ptr %arguments, i64 1)
-  %first.cell = call ptr @slot(ptr %first, ptr %objects, i64 {OBJECT_ARRAY_CELL})
-  %empty = icmp eq ptr %first.cell, null
+  %records = call i1 @records(ptr %cache)
+  br i1 %records, label %of.variables, label %is.given
+of.variables:
+  %values = alloca ptr, i64 %count
+  %are.read = call i1 @read_values(ptr %arguments, i64 %count, ptr %cache, ptr %objects, ptr %values)
+  br i1 %are.read, label %first.value, label %unknown
+first.value:
+  %value = call ptr @object(ptr %values, i64 1)
+  %is.absent = icmp eq ptr %value, %none
+  br i1 %is.absent, label %unknown, label %is.given
+is.given:
+  %given = phi ptr [ %arguments, %begin ], [ %values, %first.value ]
+  %first.input = getelementptr ptr, ptr %given, i64 1
+  %first = load ptr, ptr %first.input
+  %first.cell = call ptr @slot(ptr %first, ptr %cache, i64 {CELL})
+  %no.cell = icmp eq ptr %first.cell, null
+  %not.computed = icmp eq ptr %first.cell, %none
+  %empty = or i1 %no.cell, %not.computed
   br i1 %empty, label %unknown, label %sized
 sized:
   %size.object = call ptr @slot(ptr %first.cell, ptr %objects, i64 {OBJECT_CELL_SIZE})
@@ -453,7 +687,7 @@ other:
 candidate:
   %owner = call ptr @object(ptr %entry, i64 {ENTRY_OWNER})
   call void @Py_IncRef(ptr %owner)
-  %match = call i32 @matches(ptr %entry, ptr %cache, ptr %objects, ptr %arguments)
+  %match = call i32 @matches(ptr %entry, ptr %cache, ptr %objects, ptr %given)
   %matching = icmp eq i32 %match, 1
   br i1 %matching, label %make, label %unfit
 unfit:
@@ -465,35 +699,47 @@ mismatch:
 error:
   ret ptr null
 make:
-  %real = call i1 @are_floats(ptr %cache, ptr %objects, ptr %arguments)
+  %real = call i1 @are_floats(ptr %cache, ptr %objects, ptr %given)
   br i1 %real, label %take, label %dropped
 take:
-  %result = call ptr @spare(ptr %entry, ptr %objects)
+  %held = select i1 %records, i64 %inputs, i64 0  ; arrays are held by who called
+  call void @hold(ptr %first.input, i64 %held)
+  %result = call ptr @spare(ptr %entry, ptr %cache, ptr %objects)
   %no.spare = icmp eq ptr %result, null
-  br i1 %no.spare, label %dropped, label %compute
+  br i1 %no.spare, label %let.go, label %compute
 compute:
-  call void @Py_IncRef(ptr %result)
+  %cell = call ptr @cell_in_ring(ptr %result, ptr %cache, ptr %objects)
   %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
   %in.python = icmp eq ptr %form, null
   br i1 %in.python, label %call, label %launch
 call:
-  %status = call i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result)
+  %status = call i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell)
   %called = icmp eq i64 %status, 0
-  br i1 %called, label %shaped, label %raised
+  br i1 %called, label %computed, label %raised
 raised:
+  call void @drop(ptr %first.input, i64 %held)
   call void @Py_DecRef(ptr %result)
   call void @Py_DecRef(ptr %owner)
   ret ptr null
 launch:
-  %code = call i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result)
+  %code = call i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell)
   %good = icmp eq i64 %code, 0
-  br i1 %good, label %shaped, label %undone
+  br i1 %good, label %computed, label %undone
 undone:
   call void @Py_DecRef(ptr %result)
+  br label %let.go
+let.go:
+  call void @drop(ptr %first.input, i64 %held)
   br label %dropped
 dropped:
   call void @Py_DecRef(ptr %owner)
   br label %unknown
+computed:
+  br i1 %records, label %record, label %shaped
+record:
+  %variable = call ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %result)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr %variable
 shaped:
   %shape = call ptr @object(ptr %entry, i64 {ENTRY_SHAPE})
   %shape.offset = call i64 @word(ptr %objects, i64 {OBJECT_ARRAY_SHAPE})
