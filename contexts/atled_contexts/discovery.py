@@ -253,7 +253,7 @@ def _examine(source: _Source) -> PluginRecord | Loaded:
         hooks = PluginHooks(source.name, plugin)
         stage = "atled_info"
         info = _ask_info(hooks)
-        _check_api(info)
+        _check_api(source, info)
         hooks.check()
         stage = "atled_probe"
         _probe(hooks)
@@ -318,7 +318,6 @@ def _record(
     remedy: str = "",
     exception: BaseException | None = None,
 ) -> PluginRecord:
-    distribution, version = (info.distribution, info.version) if info else (source.distribution, source.version)
     return PluginRecord(
         source.name,
         source.kind,
@@ -327,14 +326,19 @@ def _record(
         remedy=remedy,
         exception=exception,
         info=info,
-        distribution=distribution,
-        version=version,
+        distribution=_distribution(source, info),
+        version=info.version if info else source.version,
         module=source.module,
     )
 
 
+def _distribution(source: _Source, info: PluginInfo | None) -> str:
+    """The one that is installed, which pip knows, else the one that the plugin names."""
+    return source.distribution or (info.distribution if info else "")
+
+
 def _mend(source: _Source, info: PluginInfo | None) -> str:
-    distribution = info.distribution if info else source.distribution
+    distribution = _distribution(source, info)
     if not distribution:
         return "mend the plugin object"
     return f"pip install --upgrade {distribution}, or set ATLED_PLUGINS_BLOCK={source.name}"
@@ -389,14 +393,16 @@ def _name_taken(source: _Source) -> PluginRecord:
 
 
 def _ask_info(hooks: PluginHooks) -> PluginInfo:
+    if not hooks.has("atled_info"):
+        raise TypeError("what the entry point names has no hook atled_info; hooks are marked by @hookimpl")
     info = hooks.call("atled_info")
     if not isinstance(info, PluginInfo):
         raise TypeError(f"atled_info gave {info!r} instead of a PluginInfo")
     return info
 
 
-def _check_api(info: PluginInfo) -> None:
-    refusal = _api_refusal(info.distribution, info.version, info.api_version)
+def _check_api(source: _Source, info: PluginInfo) -> None:
+    refusal = _api_refusal(_distribution(source, info), info.version, info.api_version)
     if refusal is not None:
         raise refusal
 

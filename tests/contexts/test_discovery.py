@@ -182,7 +182,10 @@ class _WrongArguments:
 @pytest.mark.parametrize(
     ("plugin", "reason"),
     [
-        (object(), "its atled_info failed: TypeError: atled_info gave None instead of a PluginInfo"),
+        (
+            object(),
+            "its atled_info failed: TypeError: what the entry point names has no hook atled_info; hooks are marked by",
+        ),
         (FakePlugin, "its reading of its hooks failed: TypeError: FakePlugin is a class"),
         (_Misspelt(), "atled_prob"),
         (_WrongArguments(), "atled_devices"),
@@ -195,6 +198,14 @@ def test_a_plugin_that_breaks_the_contract_is_unusable(install, plugin, reason):
     install(odd=plugin)
     assert states() == {"odd": "unusable"}
     assert reason in record("odd").reason
+
+
+def test_remedies_name_the_distribution_that_is_installed(install):
+    says_otherwise = FakePlugin("elsewhere", (BackendInfo("odd"),), probe=lambda: True)
+    install(odd=says_otherwise)
+    found = record("odd")
+    assert (found.info.distribution, found.distribution) == ("atled-elsewhere", "atled-odd")
+    assert found.remedy.startswith("pip install --upgrade atled-odd,")
 
 
 def test_half_a_registration_leaves_nothing(install):

@@ -45,7 +45,11 @@ plugin = getattr(importlib.import_module({module!r}), {attribute!r})
 
 
 def test_info(subject: Subject) -> None:
-    """The version is one, and every backend has a type config that the core has a dtype for."""
+    """Distribution and version are its own, and every backend has a type config that the core has a dtype for."""
+    named, found = (
+        re.sub(r"[-_.]+", "-", one).lower() for one in (subject.info.distribution, subject.record.distribution)
+    )
+    assert named == found, f"it names {named!r} as its distribution, and is installed by {found!r}"
     assert re.match(r"\d", subject.info.version), f"version {subject.info.version!r} does not begin with a number"
     for info in subject.backends:
         assert subject.type_configs(info.name), (
