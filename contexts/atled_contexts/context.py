@@ -281,4 +281,6 @@ def _asked(backend: object, array_class: object, device_id: object) -> str:
     values = [repr(backend)] if backend is not None else []
     values += [f"array_class={array_class!r}"] if array_class != "" else []
     values += [f"device_id={device_id!r}"] if device_id != _DEFAULT_DEVICE_ID else []
-    return f"Context({', '.join(values)})"
+    named = setting("ATLED_BACKENDS") if backend is None else ()
+    by_setting = f" with ATLED_BACKENDS={','.join(named)!r}" if named else ""
+    return f"Context({', '.join(values)}){by_setting}"

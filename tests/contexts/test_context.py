@@ -38,6 +38,14 @@ def test_a_bad_entry_of_the_environment_is_named_as_such(host, monkeypatch):
         Context()
 
 
+def test_an_error_names_the_setting_that_its_backends_come_from(host, monkeypatch):
+    monkeypatch.setenv("ATLED_BACKENDS", "fsat")
+    with pytest.raises(ContextError, match=r"^Context\(\) with ATLED_BACKENDS='fsat': none of its backends is usable"):
+        Context()
+    with pytest.raises(ContextError, match=r"^Context\('fsat'\): none"):
+        Context("fsat")
+
+
 def test_making_one_discovers_the_plugins(reference):
     assert reference.registered == 0
     Context()
