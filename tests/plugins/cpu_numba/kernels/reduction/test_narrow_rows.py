@@ -81,3 +81,23 @@ def test_gradients_go_to_the_first_extremum(config, function, shape, axis):
         found = computed(config, lambda x: function(x, axis=axis), x, gradient)
         single = computed("float", lambda x: function(x, axis=axis), x.astype("f"), gradient.astype("f"))
     check_rounded(found, single)
+
+
+@pytest.mark.parametrize("shape, axis", [((9, 200), 1), ((9, 700), 1), ((2, 9001), 1), ((200, 9), 0), ((9, 70), 1)])
+@pytest.mark.parametrize("large", [1e30, 2.0**63, 2.0**64, 2.0**-64])
+def test_products_of_pairs_may_leave_the_range_of_float32(shape, axis, large):
+    place = np.arange(shape[axis]) % 8 < 4
+    x = np.where(place if axis else place[:, None], large, 1 / large) * np.ones(shape)
+    x[1] = 1.25  # a row that is in range among others that are not
+    x[-1] = -1
+    check("bf16", lambda x: F.prod(x, axis=axis), x.astype(DTYPES["bf16"]))
+
+
+@configs
+@pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 200, 512, 513])
+def test_a_row_has_the_same_product_among_others_and_alone(config, length):
+    x = np.random.default_rng(length).uniform(0.9, 1.1, (7, length)).astype(DTYPES[config])
+    x[3, 2:4] = np.array([3e38, 3e-38] if config == "bf16" else [6e4, 1e-7]).astype(DTYPES[config])
+    together = computed(config, lambda x: F.prod(x, axis=1), x)
+    alone = [computed(config, lambda x: F.prod(x, axis=1), row[None]) for row in x]
+    np.testing.assert_array_equal(np.ravel(together), np.ravel(alone))

@@ -2,22 +2,38 @@
 
 A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves. Few long rows are multiplied
 stretch by stretch, which threads share, and the stretches in their order. A column is in the order of its rows, four at
-a time. So a product depends neither on shares nor on vectors. x may be of half or bf16.
+a time. So a product depends neither on shares nor on vectors.
+
+x may be of half or bf16. Of these two numbers are multiplied in float32 first, which holds all digits of the product:
+that spares half of the conversions to float64. Of half always, of rows of bf16 where no number is so large or small
+that a product might leave the range of float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.reduction.long_sums import STRETCH, are_long
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
-from atled_cpu_numba.kernels.shared.launch import ANY, in_lines, kernels_by_dtype, launch, narrow_dtypes, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
+    NARROW,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    narrow_dtypes,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shares
+# bfloat16 as its bits: of numbers from 2**-63 on and below 2**64 products of two are normal numbers of float32.
+_LEAST_FACTOR, _MOST_FACTOR = 64 << 7, 191 << 7
+_CHECKED = 2048  # numbers that are looked at together, about: so few are still in the nearest cache
 
 
 @layout
@@ -33,11 +49,21 @@ class Block(Reduction):
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import add_atomically, floats64, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
     from atled_cpu_numba.kernels.shared.sums import GROUPS, LANES, plain_product, products_of_four
 
-    real, multiply, multiply_four = Real(real_of(dtype)), plain_product(dtype), products_of_four(dtype)
+    real, are_pairs_exact = Real(real_of(dtype)), _make_are_pairs_exact(dtype)
+    multiply, multiply_four = plain_product(dtype), products_of_four(dtype)
+    multiply_pairs, multiply_four_pairs = multiply, multiply_four
+    is_narrow = dtype in NARROW
+    if is_narrow:
+        multiply_pairs, multiply_four_pairs = plain_product(dtype, paired=True), products_of_four(dtype, paired=True)
     number, floats, size = real.kind, real.pointer, item_bytes(dtype)
+
+    @inlined
+    def has_pairs(length):
+        """Whether any numbers of such rows are multiplied in pairs: of two groups of lanes."""
+        return is_narrow and length >= 2 * LANES
 
     @kernel
     def product_rows(block, part, parts):
@@ -48,16 +74,29 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         per_row = (length + stretch - 1) // stretch if stretch > 0 else 1
         units = count * reduced_outer * per_row if stretch > 0 else count
         begin, end = units * part // parts, units * (part + 1) // parts
-        if stretch == 0 and reduced_outer == 1 and length <= LANES * GROUPS:
-            fours = end - (end - begin) % 4
-            for i in range(begin, fours, 4):
-                p0, p1, p2, p3 = multiply_four(w[Block.x] + size * i * length, size * length, length)
+        is_short = stretch == 0 and reduced_outer == 1 and length <= LANES * GROUPS
+        # The pairs of rows up to `known` are exact; those of some up to `alone` are not, so that each is looked at.
+        known, alone, i = begin, begin, begin
+        while i < end:
+            if is_short and i >= alone and end - i >= 4:
+                at = w[Block.x] + size * i * length
+                if has_pairs(length) and i >= known:
+                    after = i + 4 * min((end - i) // 4, max(1, _CHECKED // (4 * length)))
+                    if are_pairs_exact(at, (after - i) * length):
+                        known = after
+                    else:
+                        alone = after
+                        continue
+                if has_pairs(length):
+                    p0, p1, p2, p3 = multiply_four_pairs(at, size * length, length)
+                else:
+                    p0, p1, p2, p3 = multiply_four(at, size * length, length)
                 y[i] = number(p0)
                 y[i + 1] = number(p1)
                 y[i + 2] = number(p2)
                 y[i + 3] = number(p3)
-            begin = fours
-        for i in range(begin, end):
+                i += 4
+                continue
             if stretch > 0:
                 row = i // per_row
                 start = (i - row * per_row) * stretch
@@ -68,11 +107,16 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 terms, rows = length, reduced_outer
             product = 1.0
             for r in range(rows):
-                product *= multiply(w[Block.x] + size * (first + r * kept_inner * length), terms)
+                at = w[Block.x] + size * (first + r * kept_inner * length)
+                if has_pairs(terms) and are_pairs_exact(at, terms):
+                    product *= multiply_pairs(at, terms)
+                else:
+                    product *= multiply(at, terms)
             if stretch > 0:
                 products[i] = product
             else:
                 y[i] = number(product)
+            i += 1
         if stretch == 0 or add_atomically(block + 8 * Block.done, 1) + 1 < parts:
             return 0
         w[Block.done] = 0
@@ -98,6 +142,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
     real, (elements, read) = Real(real_of(dtype)), make_reading(dtype)
     number, floats, size, result_size = real.kind, real.pointer, item_bytes(dtype), real.size
+    are_pairs_exact = dtype == "float16"  # looking at bfloat16 first, row by row, takes as long as it spares
 
     @kernel
     def product_columns(block, part, parts):
@@ -117,10 +162,16 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             for _ in range(rows // 4):
                 x0, x1 = elements(at), elements(at + size * columns)
                 x2, x3 = elements(at + size * 2 * columns), elements(at + size * 3 * columns)
-                for j in range(count):
-                    lower = np.float64(read(x0, j)) * np.float64(read(x1, j))
-                    upper = np.float64(read(x2, j)) * np.float64(read(x3, j))
-                    products[j] = products[j] * lower * upper
+                if are_pairs_exact:
+                    for j in range(count):
+                        lower = np.float64(read(x0, j) * read(x1, j))
+                        upper = np.float64(read(x2, j) * read(x3, j))
+                        products[j] = products[j] * lower * upper
+                else:
+                    for j in range(count):
+                        lower = np.float64(read(x0, j)) * np.float64(read(x1, j))
+                        upper = np.float64(read(x2, j)) * np.float64(read(x3, j))
+                        products[j] = products[j] * lower * upper
                 at += size * 4 * columns
             for _ in range(rows % 4):
                 x = elements(at)
@@ -133,6 +184,33 @@ def _build_columns(dtype: str) -> Callable[..., int]:
         return 0
 
     return product_columns
+
+
+def _make_are_pairs_exact(dtype: str) -> Any:
+    """numba's function are_exact(address, count): whether float32 holds the product of any two of the numbers there."""
+    from numba import types
+
+    from atled_cpu_numba.codegen import ints16
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    @inlined
+    def always(address, count):
+        return True
+
+    if dtype != "bfloat16":
+        return always
+    whole = types.int16
+
+    @inlined
+    def are_exact(address, count):
+        words = ints16(address)
+        least, most = whole(_LEAST_FACTOR), whole(_LEAST_FACTOR)
+        for i in range(count):
+            size = whole(words[i] & 0x7FFF)
+            least, most = min(least, size), max(most, size)
+        return least >= whole(_LEAST_FACTOR) and most < whole(_MOST_FACTOR)
+
+    return are_exact
 
 
 _ROWS = kernels_by_dtype("product_rows", _build_rows, dtypes=ANY)

@@ -75,9 +75,14 @@ def sums_of_four(dtype: str) -> Any:
 
 
 @functools.cache
-def plain_product(dtype: str) -> Any:
-    """numba's function product(x, count) -> the product in float64 of `count` >= 0 numbers from the address x on."""
-    multiply_all = _make_sums(dtype, "float64", 1, lambda builder, values, numbers: values, multiplies=True)
+def plain_product(dtype: str, *, paired: bool = False) -> Any:
+    """numba's function product(x, count) -> the product in float64 of `count` >= 0 numbers from the address x on.
+
+    paired: whether two narrow numbers are multiplied in float32 first, of each two groups; that has to be exact.
+    """
+    multiply_all = _make_sums(
+        dtype, "float64", 1, lambda builder, values, numbers: values, multiplies=True, paired=paired
+    )
 
     @inlined
     def multiply(x, count):
@@ -87,13 +92,13 @@ def plain_product(dtype: str) -> Any:
 
 
 @functools.cache
-def products_of_four(dtype: str) -> Any:
+def products_of_four(dtype: str, *, paired: bool = False) -> Any:
     """numba's function products(x, step, count) -> four products as of `plain_product`, laid out as `sums_of_four`."""
     # Beside the lanes there are the elements that have been widened, in registers, too.
     registers = LANES // lanes_of("float64").vector
     together = min(4, max(1, _REGISTERS // 2 // registers))
     multiply_all = _make_sums(
-        dtype, "float64", 4, lambda builder, values, numbers: values, together=together, multiplies=True
+        dtype, "float64", 4, lambda builder, values, numbers: values, together=together, multiplies=True, paired=paired
     )
 
     @inlined
@@ -184,6 +189,7 @@ def _make_sums(
     stored_at_once: int = 0,
     together: int | None = None,
     multiplies: bool = False,
+    paired: bool = False,
 ) -> Any:
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
@@ -192,7 +198,7 @@ def _make_sums(
         so many elements at a time.
     together: of terms that are the elements themselves, how many sums of whole groups are made at a time; if not given,
         all.
-    multiplies: whether terms are multiplied instead.
+    multiplies: whether terms are multiplied instead.  paired: of two groups of narrow ones in float32 first.
     """
     kind = Real(sum_dtype).kind
 
@@ -202,7 +208,8 @@ def _make_sums(
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             bases = [builder.extract_value(values[0], i) for i in range(len(addresses))]
             scalars = [builder.extract_value(values[1], i) for i in range(len(numbers))]
-            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, stored_at_once, together, multiplies)
+            given = bases, scalars, stored_at_once, together, multiplies, paired
+            writer = _Sums(builder, dtype, sum_dtype, sums, terms, *given)
             return context.make_tuple(builder, signature.return_type, writer.write(values[2]))
 
         result = types.UniTuple(kind, sums)
@@ -236,9 +243,11 @@ class _Sums:
         stored_at_once: int,
         together: int | None,
         multiplies: bool,
+        paired: bool,
     ) -> None:
         self._builder, self._w, self._count, self._terms, self._numbers = builder, Writer(builder), sums, terms, numbers
         self._together, self._multiplies, self._neutral = together, multiplies, float(multiplies)
+        self._is_paired = paired
         self._dtype, self._read, self._summed = dtype, _IR[dtype], _IR[sum_dtype]
         self._alignment = item_bytes(dtype)
         self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
@@ -289,9 +298,24 @@ class _Sums:
         """Lanes with the terms of the next groups, `left` of them or as many as make one running sum."""
         builder, w = self._builder, self._w
         few = builder.select(builder.icmp_signed("<", left, w.number(GROUPS)), left, w.number(GROUPS))
-        with w.counted(few, [self._zero(LANES)] * sums) as (i, lanes, following):
+        begun = [self._zero(LANES)] * sums
+        if self._is_paired:
+            with w.counted(builder.ashr(few, w.number(1)), begun) as (pair, lanes, following):
+                # Opaque: LLVM would write out all rounds of so few, for each of the callers.
+                group = w.opaque(builder.add(first, builder.add(pair, pair)))
+                following += self._multiplied(lanes, builder.mul(group, w.number(LANES)), bases)
+            begun = following
+            first, few = builder.add(first, builder.and_(few, w.number(-2))), builder.and_(few, w.number(1))
+        with w.counted(few, begun) as (i, lanes, following):
             following += self._added(lanes, builder.mul(builder.add(first, i), w.number(LANES)), LANES, bases)
         return following
+
+    def _multiplied(self, lanes: list[Any], place: Any, bases: list[Any]) -> list[Any]:
+        """All lanes, multiplied by the elements of two groups from `place` on in each of the arrays."""
+        builder, wide = self._builder, _kind(self._summed, LANES)
+        places = place, builder.add(place, self._w.number(LANES))
+        pairs = [builder.fmul(*(self._elements(base, at, LANES) for at in places)) for base in bases]
+        return [self._sum(lane, builder.fpext(pair, wide)) for lane, pair in zip(lanes, pairs, strict=True)]
 
     def _halve(self, ways: list[_Way], width: int, count: Any) -> _Way:
         """To `width` lanes, and `width` terms more if there are so many."""
@@ -327,22 +351,24 @@ class _Sums:
 
     def _added(self, lanes: list[Any], place: Any, width: int, bases: list[Any]) -> list[Any]:
         """`width` lanes and the terms of the elements from `place` on in the arrays at `bases`."""
-        builder, read, summed = self._builder, _kind(self._read, width), _kind(self._summed, width)
+        builder, summed = self._builder, _kind(self._summed, width)
         if self._target is not None:
             return [self._stored(lanes[0], place)]
-        values = []
-        for base in bases:
-            pointer = builder.bitcast(self._w.at(base, place), read.as_pointer())
-            value = builder.load(pointer, align=self._alignment, typ=read)
-            if self._are_pairs(width):
-                words = builder.bitcast(value, ir.VectorType(_INT32, width // 2))
-                value = _joined(builder, list(pair_to_floats(builder, words)))
-            elif self._dtype in STORED:
-                value = widened(self._w, value, self._dtype, width)
-            values.append(value if value.type == summed else builder.fpext(value, summed))
+        values = [self._elements(base, place, width) for base in bases]
+        values = [value if value.type == summed else builder.fpext(value, summed) for value in values]
         terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
         # A product is added in one step where the processor has one for that.
         return [self._sum(lane, term, "contract") for lane, term in zip(lanes, terms, strict=True)]
+
+    def _elements(self, base: Any, place: Any, width: int) -> Any:
+        """`width` elements from `place` on; narrow ones as float32."""
+        builder, read = self._builder, _kind(self._read, width)
+        pointer = builder.bitcast(self._w.at(base, place), read.as_pointer())
+        value = builder.load(pointer, align=self._alignment, typ=read)
+        if self._are_pairs(width):
+            words = builder.bitcast(value, ir.VectorType(_INT32, width // 2))
+            return _joined(builder, list(pair_to_floats(builder, words)))
+        return widened(self._w, value, self._dtype, width) if self._dtype in STORED else value
 
     def _are_pairs(self, width: int) -> bool:
         """Whether so many lanes are those of pairs: the even ones first, then the odd ones."""
