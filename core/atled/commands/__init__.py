@@ -12,7 +12,8 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 
 from atled import __version__
@@ -66,6 +67,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has left, as `| head` does. The rest goes nowhere, or Python would fail again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _NOT_READ
+
+
+@contextmanager
+def to_be_written(asked: str, remedy: str = "choose a folder that can be written to") -> Iterator[None]:
+    """Writing of files that a verb was asked for: where the system refuses it, an error without a traceback."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(four_parts(asked, f"it cannot be written ({error.strerror})", "", remedy)) from error
 
 
 def verbs() -> list[str]:

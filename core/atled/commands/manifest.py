@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write, check or print; the exit status."""
+    from atled.commands import to_be_written
     from atled.files.replacing import replace_text
     from atled.generators.manifest import make_manifest, manifest_path, manifest_text
 
@@ -40,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         path = manifest_path(plugin)
         if not arguments.check:
-            replace_text(path, text)
+            with to_be_written(f"manifest {plugin} as {path}", "add --print, and redirect the output"):
+                replace_text(path, text)
             print(f"wrote {path}")
         elif not path.exists() or path.read_text("utf-8") != text:
             print(f"{path} is not up to date: run python -m atled manifest {plugin}", file=sys.stderr)

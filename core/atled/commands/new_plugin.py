@@ -25,16 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write it and say what comes next; the exit status."""
-    from atled.errors import CommandError, four_parts
+    from atled.commands import to_be_written
+    from atled.errors import CommandError
     from atled.scaffold import ScaffoldError, new_plugin
 
     try:
-        folder = new_plugin(arguments.name, Path(arguments.out).expanduser())
+        with to_be_written(f"new-plugin {arguments.name} --out {arguments.out}"):
+            folder = new_plugin(arguments.name, Path(arguments.out).expanduser())
     except ScaffoldError as error:
         raise CommandError(str(error)) from error
-    except OSError as error:
-        asked = f"new-plugin {arguments.name} --out {arguments.out}"
-        raise CommandError(four_parts(asked, str(error), "", "choose a folder that can be written to")) from error
     print(f"wrote {folder}; next:")
     print(f"  pip install -e '{folder}[test]'")
     print(f"  pytest --pyargs atled.conformance --atled-plugin {arguments.name}")

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write or check the pages; the exit status."""
+    from atled.commands import to_be_written
     from atled.errors import CommandError, four_parts
     from atled.files.replacing import replace_text
     from atled.generators.pages.pages import PICTURES, read_differences, reference_pages
@@ -61,11 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
         for path_text in stale:
             print(f"{path_text} is not up to date: run python -m atled pages without --check", file=sys.stderr)
         return 1 if stale else 0
-    (folder / PICTURES).mkdir(parents=True, exist_ok=True)
-    for name, text in pages.items():
-        replace_text(folder / name, text)
-    for name, path in pictures.items():
-        path.write_bytes(plot(name))
+    with to_be_written(f"pages --out {folder}"):
+        (folder / PICTURES).mkdir(parents=True, exist_ok=True)
+        for name, text in pages.items():
+            replace_text(folder / name, text)
+        for name, path in pictures.items():
+            path.write_bytes(plot(name))
     print(f"wrote {len(pages)} pages and {len(pictures)} pictures to {folder}")
     return 0
 

@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write, print or check the page; the exit status."""
+    from atled.commands import to_be_written
     from atled.errors import CommandError, four_parts
     from atled.files.replacing import replace_text
     from atled.generators.support_matrix import support_matrix
@@ -41,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     path = Path(arguments.out)
     if not arguments.check:
-        replace_text(path, text)
+        with to_be_written(f"support-matrix --out {path}"):
+            replace_text(path, text)
         print(f"wrote {path}")
         return 0
     if path.exists() and path.read_text("utf-8") == text:

@@ -101,6 +101,32 @@ def test_a_missing_script_is_the_only_argument_that_is_asked_for(capsys):
     assert capsys.readouterr().err.endswith("required: SCRIPT\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pages", "sim", "--out", "file/pages"],
+        ["support-matrix", "sim", "--out", "file/matrix.md"],
+        ["new-plugin", "thing", "--out", "file"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_place_that_cannot_be_written_to_is_told_without_a_traceback(monkeypatch, capsys, tmp_path, words):
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == USER_ERROR
+    assert re.search(
+        rf"^atled: {words[0]} .*--out file.*: it cannot be written \(.*\)\nWhat to do: choose a folder",
+        capsys.readouterr().err,
+    )
+
+
+def test_a_manifest_that_cannot_be_written_may_be_printed(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("atled.generators.manifest.manifest_path", lambda plugin: tmp_path / "file" / "manifest.json")
+    assert main(["manifest", "sim"]) == USER_ERROR
+    assert "What to do: add --print" in capsys.readouterr().err
+
+
 def test_python_m_atled_runs_the_command_line():
     done = subprocess.run([sys.executable, "-m", "atled", "dmo"], capture_output=True, text=True, check=False)
     assert done.returncode == USER_ERROR

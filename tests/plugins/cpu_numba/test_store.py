@@ -8,6 +8,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled_cpu_numba import kept_files, machine_code, object_files, progress, store
+from atled_cpu_numba import facts, kept_files, machine_code, object_files, progress, store
 from atled_cpu_numba.machine_code import ObjectCode
 from atled_cpu_numba.store import IRKernel, Kernel, KernelError, StoreWarning, TransientKernel, set_progress, warm
 from forked import ignores_fork, in_child, needs_fork
@@ -390,6 +391,26 @@ def test_a_read_only_folder_serves_what_it_has(folder: Path, monkeypatch: pytest
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+
+
+def test_doctor_tells_where_kernels_cannot_be_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert facts.facts()["cache"] == kept_files.folder() == str(folder)
+    kept = rf"{re.escape(kept_files.folder())}, where no further kernels can be kept: "
+    if os.name != "nt":
+        folder.mkdir()
+        folder.chmod(0o777)
+        assert re.match(f"{kept}folder .* can be written by everybody; .*chmod go-w", facts.facts()["cache"])
+        folder.chmod(0o700)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *arguments: False)  # root may write whatever the permissions say
+        assert re.match(f"{kept}.* cannot be written to; set ATLED_CACHE_DIR", facts.facts()["cache"])
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ATLED_CACHE_DIR", str(tmp_path / "file"))
+    assert "cannot be written to" in facts.facts()["cache"]
+    monkeypatch.setenv("ATLED_CACHE_DIR", str(tmp_path / "not" / "yet" / "there"))
+    assert facts.facts()["cache"] == kept_files.folder()
 
 
 def test_a_file_that_another_process_removes_as_it_is_read_counts_as_read(

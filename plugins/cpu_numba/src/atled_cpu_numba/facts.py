@@ -39,6 +39,8 @@ def _threads() -> str:
 
 def _cache() -> str:
     try:
-        return kept_files.folder()
+        refused = kept_files.why_not_written()
     except RuntimeError as error:  # no home folder
-        return f"none: {error}"
+        return f"none: {error}; set ATLED_CACHE_DIR to a folder that can be written"
+    where = kept_files.folder()
+    return f"{where}, where no further kernels can be kept: {refused}" if refused else where

@@ -100,6 +100,24 @@ def write(name: str, data: bytes) -> None:
     _trim(where)
 
 
+def why_not_written() -> str:
+    """Why files cannot be kept in the folder, as far as permissions tell, and what to do; "" where they can.
+
+    Raises RuntimeError if the user has no home folder.
+    """
+    nearest = where = folder()
+    while not os.path.lexists(nearest) and os.path.dirname(nearest) != nearest:
+        nearest = os.path.dirname(nearest)
+    if not os.path.isdir(nearest) or not os.access(nearest, os.W_OK | os.X_OK):
+        return f"{nearest} cannot be written to; set ATLED_CACHE_DIR to a folder that can"
+    if nearest == where:
+        try:
+            _check_folder(where)
+        except UntrustedError as error:
+            return f"{error.args[0]}; {error.args[1]}"
+    return ""
+
+
 def clear() -> None:
     """Remove all of them. Raises OSError where that is not allowed."""
     for path, _ in _stored_files(folder()):
