@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,18 +13,36 @@ from contextlib import contextmanager
 def replacing(path: str | os.PathLike[str], temporary: str = "") -> Iterator[str]:
     """The path to write to within the block; at its end that file takes the place of `path`, in one step.
 
-    After an exception it is removed, and what was at `path` before is unchanged.
+    After an exception it is removed, and what was at `path` before is unchanged. A link stays one, and what it leads
+    to is replaced; who may read and write the file stays as it was.
 
     temporary: the path to write to, in the same folder; "": a name that nothing else uses.
+    OSError: what is at the path is a device or a pipe.
     """
-    beside = temporary or f"{os.fspath(path)}.{os.urandom(8).hex()}.tmp"
+    target = os.path.realpath(path)
+    beside = temporary or f"{target}.{os.urandom(8).hex()}.tmp"
+    mode = _mode(target)
     try:
         yield beside
-        os.replace(beside, path)
+        if mode is not None:
+            os.chmod(beside, mode)
+        os.replace(beside, target)
     except BaseException:
         if os.path.exists(beside):
             os.remove(beside)
         raise
+
+
+def _mode(path: str) -> int | None:
+    """The permissions to keep; None for those of a new file."""
+    try:
+        found = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found) and not stat.S_ISDIR(found):  # of a folder the system itself says so
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    # On Windows there is one bit, and a file that has it is not replaced.
+    return stat.S_IMODE(found) if os.name == "posix" else None
 
 
 def replace_text(path: str | os.PathLike[str], text: str) -> None:

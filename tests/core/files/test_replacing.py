@@ -40,3 +40,36 @@ def test_the_name_to_write_under_can_be_chosen(tmp_path):
         (tmp_path / ".other").write_text("new")
     assert (tmp_path / "a.txt").read_text() == "new"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="links, permissions and pipes are those of POSIX")
+
+
+@posix
+def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path):
+    path, link = tmp_path / "there" / "a.txt", tmp_path / "link.txt"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    for text in ("new", "newer"):  # at first it leads to nothing
+        replace_text(link, text)
+        assert link.is_symlink() and path.read_text() == text
+    assert os.listdir(path.parent) == ["a.txt"]
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o444], ids=oct)
+def test_permissions_stay_as_they_were(tmp_path, mode):
+    path = tmp_path / "a.txt"
+    path.touch()
+    path.chmod(mode)
+    replace_text(path, "new")
+    assert path.stat().st_mode & 0o777 == mode and path.read_text() == "new"
+
+
+@posix
+def test_a_pipe_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        replace_text(pipe, "new")
+    assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
