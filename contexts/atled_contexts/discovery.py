@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from atled_contexts import settings
@@ -223,7 +223,9 @@ class Plugins:
                 self._examined[source] = _examine(source)
             outcomes.append(self._examined[source])
         settings.check_names(complete=all(isinstance(outcome, Loaded) for outcome in outcomes))
-        outcomes += _missing_names(self._installed, names)
+        records = [outcome.record if isinstance(outcome, Loaded) else outcome for outcome in outcomes]
+        owners = {backend: record.name for record in records for backend in record.backends}
+        outcomes += _missing_names(self._installed, names, owners)
         return _merge(generation, outcomes)
 
 
@@ -368,10 +370,10 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _missing_names(installed: Iterable[_Source], taken: Iterable[str]) -> list[PluginRecord]:
+def _missing_names(installed: Iterable[_Source], taken: Iterable[str], owners: Mapping[str, str]) -> list[PluginRecord]:
     """A record for every name in the two settings that is not installed, so that a misspelled one shows.
 
-    taken: names that have a record.
+    taken: names that have a record.  owners: the plugin of each backend, whose name is easily written instead.
     """
     sources = tuple(installed)
     names = [source.name for source in sources]
@@ -380,8 +382,11 @@ def _missing_names(installed: Iterable[_Source], taken: Iterable[str]) -> list[P
         for name in settings.setting(variable):
             if name in taken or any(_is_among(source, (name,)) for source in sources):
                 continue
-            remedy = did_you_mean(name, names, f"{verb}, or take {name} out of {variable}")
             reason = f"{variable} names it, but it is not installed"
+            remedy = did_you_mean(name, names, f"{verb}, or take {name} out of {variable}")
+            if name in owners:
+                reason = f"{variable} names it, but that is a backend and no plugin"
+                remedy = f"write {owners[name]}, the plugin that brings it"
             missing.setdefault(name, PluginRecord(name, INSTALLED, ABSENT, reason=reason, remedy=remedy))
     return list(missing.values())
 

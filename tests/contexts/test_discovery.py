@@ -532,6 +532,15 @@ def test_a_slip_in_the_block_list_is_not_lost_in_silence(install, monkeypatch):
     assert record("cudn").remedy == "did you mean 'cudnn'?"
 
 
+def test_a_backend_in_the_place_of_its_plugin_is_told(install, monkeypatch):
+    monkeypatch.setenv("ATLED_PLUGINS_BLOCK", "fast")
+    install(quick=FakePlugin("quick", (BackendInfo("fast"),)))
+    found = record("fast")
+    assert found.state == "absent"
+    assert found.reason == "ATLED_PLUGINS_BLOCK names it, but that is a backend and no plugin"
+    assert found.remedy == "write quick, the plugin that brings it"
+
+
 def test_requirements_of_a_distribution_leave_extras_out():
     needed = entry_points.requirements_of("pytest")
     assert "pluggy" in needed and "hypothesis" not in needed

@@ -120,8 +120,9 @@ def _item(style: str, text: str) -> Iterator[Line]:
 
 def _plugin(plugin: Report) -> Iterator[Line]:
     title = f"{plugin['distribution']} {plugin['version']}".strip()
-    where = f"{title} ({plugin['source']})" if title else f"({plugin['source']})"
-    yield plugin["state"], f"  {plugin['state']:<{_LEFT - 2}}", f"{plugin['name']:<{_LEFT}}{where}"
+    source = "" if plugin["state"] == "absent" else f"({plugin['source']})"
+    where = f"{title} {source}".strip()
+    yield plugin["state"], f"  {plugin['state']:<{_LEFT - 2}}", f"{plugin['name']:<{_LEFT}}{where}".rstrip()
     texts = {
         "why": plugin["reason"],
         "what to do": plugin["remedy"],
