@@ -7,6 +7,7 @@ from typing import Any
 from atled_contexts import discovery
 from atled_contexts.context import Context
 from atled_contexts.errors import PluginError, listing, message
+from atled_contexts.extras import how_to_install
 from atled_contexts.plugin import KINDS, BackendInfo
 from atled_contexts.registry import Registry
 from atled_contexts.scopes import get_extension_context
@@ -54,4 +55,5 @@ def _instead(registry: Registry, kind: str) -> tuple[str, str]:
             considered.append(f"{record.title} is {record.state}: {record.reason}")
             remedies.append(record.remedy)
     different = [remedy for remedy in dict.fromkeys(remedies) if remedy]
-    return "; ".join(considered), "; ".join(different) or "install a plugin for it, or ask for another kind"
+    otherwise = how_to_install(kind) if kind == "gpu" else "install a plugin for it"  # the family has other names
+    return "; ".join(considered), f"{'; '.join(different) or otherwise}; or ask for another kind"

@@ -188,6 +188,8 @@ def test_a_script_runs_where_the_command_says(tmp_path):
         (["--context"], "no backend is named"),
         (["--context", "nonesuch", "x.py"], "there is no such backend"),
         (["nothing.py"], "there is no such file"),
+        (["--contxt", "sim", "x.py"], "no such option in front of the script\nWhat to do: did you mean '--context'?"),
+        (["-e", "3", "x.py"], "those of the script go behind it"),
     ],
 )
 def test_what_cannot_run_is_said(words, said, monkeypatch, capsys):

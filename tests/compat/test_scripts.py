@@ -106,3 +106,11 @@ def test_a_missing_script_and_no_script(tmp_path):
     assert done.returncode == 2 and "there is no such file" in done.stderr
     assert run(folder=tmp_path).returncode == 2
     assert "usage:" in run("--help", folder=tmp_path).stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
+def test_a_reader_of_the_help_that_leaves_causes_no_traceback():
+    command = [sys.executable, "-m", "atled.compat.nnabla", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -35,6 +35,15 @@ def test_an_unusable_backend_is_not_the_best_and_is_named_where_there_is_none(in
     assert "What to do: install the driver" in str(caught.value)
 
 
+@pytest.mark.parametrize("kind, remedy", [("gpu", 'pip install "atled[cuda'), ("other", "install a plugin for it")])
+def test_where_no_plugin_is_of_the_kind_it_is_said_what_to_install(install, kind, remedy):
+    install(host=plugin("host", BackendInfo("host", host=True)))
+    with pytest.raises(PluginError) as caught:
+        best_backend(kind)
+    said = str(caught.value).partition("What to do: ")[2]
+    assert said.startswith(remedy) and said.endswith("; or ask for another kind")
+
+
 def test_unknown_kinds_are_refused(install):
     install(host=plugin("host", BackendInfo("host", host=True)))
     with pytest.raises(ValueError, match=r"no such kind(.|\n)*cpu, gpu, simulated"):

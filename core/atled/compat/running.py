@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import sys
 from collections.abc import Sequence
 
-from atled.errors import four_parts
+from atled.errors import did_you_mean, four_parts
 
 
 def run(words: Sequence[str], usage: str, command: str) -> int | None:
@@ -19,20 +20,35 @@ def run(words: Sequence[str], usage: str, command: str) -> int | None:
     words = list(words)
     if not words or words[0] in ("-h", "--help") or words == ["-m"]:
         asked_for = bool(words) and words[0] != "-m"
-        print(usage, file=sys.stdout if asked_for else sys.stderr)
-        return 0 if asked_for else 2
+        return _shown(usage) if asked_for else _refused(usage)
     if words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return None
     script = words[0]
     if not os.path.exists(script):
-        text = four_parts(f"{command} {script}", "there is no such file", "", "give the path of a script")
-        print(text, file=sys.stderr)
-        return 2
+        wrong, remedy = "there is no such file", "give the path of a script"
+        if script.startswith("-"):
+            options = re.findall(r"--?[a-z]+", usage.partition("usage: ")[2].replace(command, ""))
+            wrong = "there is no such option in front of the script"
+            remedy = did_you_mean(script.partition("=")[0], options, "those of the script go behind it")
+        return _refused(four_parts(f"{command} {script}", wrong, "", remedy))
     sys.argv = words
     if os.path.isfile(script):
         # As `python SCRIPT` has it; `python -m` put the current folder there.
         sys.path[0] = os.path.dirname(os.path.abspath(script))
     runpy.run_path(script, run_name="__main__")
     return None
+
+
+def _shown(text: str) -> int:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # the reader has left, as `| head` does; Python would fail again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _refused(text: str) -> int:
+    print(text, file=sys.stderr)
+    return 2
