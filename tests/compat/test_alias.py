@@ -29,6 +29,7 @@ def test_names_are_those_of_atled():
     assert F.relu is atled.functions.relu
     assert S.Adam is atled.solvers.Adam
     assert importlib.import_module("nnabla.solver").Solver is atled.solvers.Solver
+    assert importlib.import_module("nnabla.function_bases").relu is F.relu
     assert importlib.import_module("nnabla._nd_array").NdArray is atled.NdArray
     assert importlib.import_module("nnabla.parameter").save_parameters is atled.save_parameters
 

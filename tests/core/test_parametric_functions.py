@@ -126,6 +126,26 @@ def test_a_function_with_a_name_of_its_own_is_refused():
         PF.parametric_function_api("x")(lambda inp, name: None)
 
 
+@pytest.mark.parametrize("doc", [None, "Scales.\n\n        By one factor.\n        "])
+def test_descriptions_of_parameters_stand_at_the_end_of_the_docstring(doc):
+    def scale(inp):
+        return inp * get_parameter_or_create("s", (1, inp.shape[1]))
+
+    scale.__doc__ = doc
+    described = [("s", "the factor", "(1, C)", True), ("unused", "nothing", "()", False)]
+    layer = PF.parametric_function_api("scale", described)(scale)
+    told = "Parameters:\n    s: (1, C); the factor; need_grad=True\n    unused: (); nothing; need_grad=False"
+    assert layer.__doc__ == (told if doc is None else f"Scales.\n\nBy one factor.\n\n{told}")
+    assert layer(leaf(np.ones((2, 3)))).shape == (2, 3)
+    assert shapes() == {"scale/s": (1, 3)}
+
+
+@pytest.mark.parametrize("described", [[("W", "weight")], [3], 3])
+def test_descriptions_of_another_form_are_refused(described):
+    with pytest.raises(TypeError, match=r"param_desc=.*[\s\S]*give a list of \(name, what it is"):
+        PF.parametric_function_api("x", described)
+
+
 def test_parameters_of_a_call_that_fails_are_taken_out_again():
     @PF.parametric_function_api("layer")
     def layer(inp):

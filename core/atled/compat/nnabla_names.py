@@ -44,6 +44,7 @@ _MODULES = {
     "nnabla._variable": "atled",
     "nnabla.auto_forward": "atled",
     "nnabla.context": "atled",
+    "nnabla.function_bases": "atled.functions",
     "nnabla.solver": "atled.solvers",
     "nnabla.variable": "atled",
 }

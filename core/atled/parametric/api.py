@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from atled.calling.using import takes_using
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.parameter import FINDINGS, parameter_scope, undone_on_error
 from atled.parametric.cached_layers import CachedLayer, LayerCall, key_of, remember
 
 _R = TypeVar("_R")
 
 
-def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+def parametric_function_api(
+    scope_name: str | None = None, param_desc: Sequence[tuple[str, str, str, bool]] | None = None
+) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
     """Decorator for functions that make parameters: they get two more arguments, `name` and the keyword `using`.
 
     The function is called within the scope `scope_name`, which comes under a scope `name` if the caller gives one:
@@ -30,10 +32,13 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
 
     Args:
         scope_name: scope of the function's parameters; None: none of its own.
+        param_desc: of each parameter its name, what it is, its shape in words, and its need_grad; they are told at
+            the end of the function's docstring.
 
     Raises:
-        TypeError: the decorated function has an argument `name` already.
+        TypeError: the decorated function has an argument `name` already, or param_desc is of another form.
     """
+    told = _told(param_desc)
 
     def decorate(function: Callable[..., _R]) -> Callable[..., _R]:
         signature = inspect.signature(function)
@@ -61,9 +66,29 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
                 return result.run()
 
         call.__signature__ = named  # type: ignore[attr-defined]  # where inspect and help() look
+        if told:
+            call.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{told}".lstrip()
         return takes_using(call)
 
     return decorate
+
+
+def _told(param_desc: Sequence[tuple[str, str, str, bool]] | None) -> str:
+    """What a docstring says of parameters."""
+    if not param_desc:
+        return ""
+    try:
+        lines = [f"    {name}: {shape}; {what}; need_grad={bool(flag)}" for name, what, shape, flag in param_desc]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            four_parts(
+                f"parametric_function_api(param_desc={shortened(param_desc)})",
+                f"not of the form that is wanted ({error})",
+                "",
+                "give a list of (name, what it is, its shape, its need_grad), all but the last as text",
+            )
+        ) from error
+    return "\n".join(["Parameters:", *lines])
 
 
 def _with_name(function: Callable[..., Any], signature: inspect.Signature) -> tuple[inspect.Signature, int | None]:
