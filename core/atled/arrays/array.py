@@ -131,6 +131,8 @@ class NdArray(ArrayOperators):
             self.copy_from(value)
             return
         if isinstance(value, _NUMBERS) and value == 0:
+            if self.cell.dtype is None:
+                self.cell.dtype = FLOAT32  # as any assignment has it
             self.zero()  # `w.g = 0` for each of a solver's parameters is how scripts write zero_grad
             return
         values = _numeric(value, "NdArray.data = ...")
