@@ -28,6 +28,9 @@ from atled_contexts import plugin_generation
 _SEED, _GRADIENT = -2, -3
 """What of a value is read, beside `VALUE` and the position of an output that its call keeps."""
 
+_SHARED = 8
+"""Added to the flags of a result that has its arrays with other values."""
+
 
 class Before(NamedTuple):
     """What is to be known of a graph from before the general way ran it.
@@ -42,6 +45,7 @@ class Before(NamedTuple):
 class Found:
     """A graph that was computed: its walk, and a key of all that a backward plan depends on.
 
+    aliases: by identity of a cell, the first value that has it: data and gradients of leaves, data of some results.
     wanted: the leaves that need a gradient, with its cell.
     is_given: whether an array was put in the place of one that these had.
     """
@@ -51,7 +55,7 @@ class Found:
     def __init__(self, walked: Walk) -> None:
         self.walk = walked
         self.wanted: dict[int, ArrayCell] = {}
-        self.aliases: dict[int, int] = {}  # by identity of the cell, the first value that has it
+        self.aliases: dict[int, int] = {}
         self.leaves: list[Hashable] = []  # what the key says of them
         self.key: Hashable = None
         self.is_given = False
@@ -90,7 +94,7 @@ class Found:
         """Note a leaf; False if the graph has to take the general way because of it."""
         cell = leaf._cell
         details = leaf.details
-        if details.parent is not None or cell is None or cell.pending is not None or details.sharing is not None:
+        if details.parent is not None or cell is None or cell.pending is not None:
             return False
         if details.is_given:
             self.is_given = True
@@ -129,7 +133,7 @@ def find(root: Value, seed: ArrayCell) -> Found | None:
     """Look at the graph before a root whose gradient is in `seed`.
 
     None for a graph that has to take the general way: one with values that are not computed or whose calls were looked
-    at, with shared arrays, or with gradients that a user holds.
+    at, with a gradient that two of its values have, or with gradients that a user holds.
     """
     if root.pattern is None:
         return None
@@ -155,11 +159,13 @@ def find(root: Value, seed: ArrayCell) -> Found | None:
             return None
         flags = 0
         if not details.is_shared:
-            if details.sharing is not None or (details.parent is not None and details.parent is not pattern):
-                return None  # it was looked at since the walk, if it has a parent that is not the walk's
+            if details.parent is not None and details.parent is not pattern:
+                return None  # it was looked at since the walk: it has a parent that is not the walk's
             if details.parent is not None and found.aliases.setdefault(id(cell), number) != number:
                 return None  # a call with several outputs may write into arrays that were given to it
             flags = flags_of(details)
+            if details.sharing is not None:
+                flags |= _SHARED
             if details.is_given:
                 found.is_given = True
             if details.grad is not None and number:
@@ -170,6 +176,9 @@ def find(root: Value, seed: ArrayCell) -> Found | None:
         elif number and not flags & STORED and details.grad is not None:
             return None
         add(flags if number else flags & ~STORED)
+        if flags & _SHARED:
+            # A leaf may have its array, such as a target that no gradient is to pass: the key says which.
+            add(found.aliases.setdefault(id(cell), number))
         if extra is not None and extra[1] is not None:
             for saved in extra[1]:
                 if saved is not None and saved.pending is not None and not saved.is_unstored:

@@ -289,6 +289,67 @@ def test_a_graph_is_dropped_without_the_garbage_collector(runs: list[int]) -> No
     assert runs
 
 
+DETACHED: dict[str, Callable[[Variable], tuple[Variable, Callable[[Variable], Variable]]]] = {
+    "behind": lambda y: (y.get_unlinked_variable(need_grad=False), lambda target: F.mul2(y, target)),
+    "before": lambda y: (y.get_unlinked_variable(need_grad=False), lambda target: F.mul2(target, y)),
+    "twice": lambda y: (y.unlinked(), lambda target: F.mul2(F.mul2(target, y.unlinked(False)), y)),
+    "of the next": lambda y: (F.tanh(y).unlinked(False), lambda target: F.mul2(F.tanh(y), target)),
+    "alone": lambda y: (y.get_unlinked_variable(need_grad=True), lambda target: F.mul2(target, target)),
+    "with a gradient": lambda y: (y.unlinked(True), lambda target: F.mul2(y, target)),
+    "as its need_grad says": lambda y: (y.get_unlinked_variable(), lambda target: F.mul2(target, target)),
+    "a view": lambda y: (F.reshape(y, (3, 2)).unlinked(False), lambda target: F.reshape(y, (3, 2)) * target),
+}
+"""What shares its arrays with a result, and what is computed of the two."""
+
+
+@pytest.mark.parametrize("kind", DETACHED)
+def test_what_shares_its_arrays_with_a_result_is_told_from_it(
+    runs: list[int], where: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_steps() -> list[np.ndarray]:
+        x, found = leaf(0.1, -0.2, 0.3, 1, 2, 0), []
+        with nn.auto_forward():
+            for step in range(5):
+                x.grad.zero()
+                y = F.sin(x * (1.0 + step))
+                target, computed = DETACHED[kind](y)
+                F.sum(computed(target)).backward()
+                found += [x.g.copy(), y.g.copy(), target.g.copy(), target.d.copy()]
+        return found
+
+    found = after_steps()
+    # Except where one array is the gradient of two values of the graph, or is two of its leaves.
+    assert len(runs) >= (0 if kind in ("with a gradient", "twice") else 2)
+    monkeypatch.setattr(backward, "find", lambda root, seed: None)
+    for mine, general in zip(found, after_steps(), strict=True):
+        np.testing.assert_array_equal(mine, general)
+
+
+def test_no_gradient_passes_what_shares_its_array_without_one(runs: list[int]) -> None:
+    x = leaf(1, 2, 3)
+    with nn.auto_forward():
+        for _ in range(4):
+            x.grad.zero()
+            y = x * 2.0
+            F.sum(y * y.get_unlinked_variable(need_grad=False)).backward()
+            np.testing.assert_array_equal(x.g, 4 * x.d)
+            x.grad.zero()
+            y = x * 2.0
+            F.sum(y * y).backward()
+            np.testing.assert_array_equal(x.g, 8 * x.d)
+    assert len(runs) >= 4
+
+
+def test_to_ask_whether_a_gradient_is_needed_leaves_a_graph_as_it_was(runs: list[int]) -> None:
+    x = leaf(1, 2, 3)
+    with nn.auto_forward():
+        for _ in range(6):
+            y = F.tanh(x * 2.0)
+            assert y.need_grad and not F.mul2(y.unlinked(False), y.unlinked(False)).need_grad
+            F.sum(y).backward()
+    assert len(runs) >= 2
+
+
 def test_flags_that_change_between_graphs_are_seen(runs: list[int]) -> None:
     x, y = leaf(2), leaf(3)
     with nn.auto_forward():

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from atled.graph.record.value import RecordedCall, Value
+from atled.ops.spec import OpSpec
 
 
 def needs_gradient(value: Value) -> bool:
     """Whether a gradient reaches a value: by its need_grad, else by those of the values that it is computed from."""
-    if value.need_grad is not None or value.parent is None:
-        return bool(value.need_grad)
-    needs: dict[int, bool] = {}
-    for function in functions_before(value):
-        flows = any(
-            needs.get(id(v), False) if v.need_grad is None else v.need_grad for v in function.inputs if v is not None
-        )
-        for output in function.live_outputs():
-            if output is not None:
-                needs[id(output)] = flows and function.spec.no_gradient != "stops"
-    return needs.get(id(value), False)
+    needs: dict[Value, bool] = {}
+    stack = [value]
+    while stack:
+        last = stack[-1]
+        made = None if last.need_grad is not None else _made_by(last)
+        if made is None:
+            needs[last] = bool(last.need_grad)
+        else:
+            spec, inputs = made
+            unknown = [each for each in inputs if each is not None and each not in needs]
+            if unknown and spec.no_gradient != "stops":
+                stack += unknown
+                continue
+            needs[last] = spec.no_gradient != "stops" and any(needs[each] for each in inputs if each is not None)
+        stack.pop()
+    return needs[value]
+
+
+def _made_by(value: Value) -> tuple[OpSpec, Sequence[Value | None]] | None:
+    """The op of the call that makes a value, and the inputs; None for a leaf.
+
+    `parent` would be made of the pattern for that, and the graph would be one that somebody looked at.
+    """
+    inputs, pattern = value.inputs, value.pattern  # the pattern last: see `walked.walk`
+    if pattern is not None and inputs is not None:
+        return pattern.spec, inputs
+    call = value.parent
+    return None if call is None else (call.spec, call.inputs)
 
 
 def functions_before(*values: Value) -> list[RecordedCall]:
