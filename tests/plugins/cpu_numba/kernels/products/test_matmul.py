@@ -263,7 +263,8 @@ def test_infinite_columns_stay_in_their_columns(run):
 
 # Rows, columns, and which part of the sums two threads may take at most: half of them, and what is left of a tile.
 @pytest.mark.parametrize(
-    "m, n, most", [(64, 256, 0.51), (64, 1024, 0.52), (128, 512, 0.52), (100, 300, 0.55), (8, 1000, 0.54)]
+    "m, n, most",
+    [(64, 256, 0.51), (512, 256, 0.51), (64, 1024, 0.52), (128, 512, 0.52), (100, 300, 0.56), (8, 1000, 0.54)],
 )
 def test_two_threads_get_even_shares_of_wide_panels(monkeypatch, m, n, most):
     lanes = Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
@@ -274,7 +275,9 @@ def test_two_threads_get_even_shares_of_wide_panels(monkeypatch, m, n, most):
     rows, columns = matmul_plan.unit_sizes(product, plan, 4)
     pieces = [min(rows, m - i) * min(columns, n - j) for j in range(0, n, columns) for i in range(0, m, rows)]
     assert len(pieces) == 4
-    ends = [pieces[0], pieces[1]]
-    for piece in pieces[2:]:
-        ends[ends.index(min(ends))] += piece
+    # The caller takes shares from the first one on, a worker from the last one back: see `pool_ir`.
+    ends = [0, 0]
+    while pieces:
+        thread = ends.index(min(ends))
+        ends[thread] += pieces.pop(-thread)
     assert max(ends) <= most * m * n

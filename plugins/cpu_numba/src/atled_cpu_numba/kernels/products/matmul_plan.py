@@ -381,11 +381,16 @@ def _end(p: Product, plan: Plan, parts: int, threads: int, sizes: tuple[int, int
     heights = [copied + round_up(min(rows, p.m - i), plan.tile_rows) for i in range(0, p.m, rows)]
     widths = [packed + min(columns, p.n - j) for j in range(0, p.n, columns)]
     pieces = [height * width for width in widths for height in heights] * p.batch
-    ends = [0.0] * threads
-    for part in range(parts):
+    # As threads of the pool take shares: the caller from the first one on, the others from the last one back.
+    ends = [(0.0, thread) for thread in range(threads)]
+    first, after = 0, parts
+    while first < after:
+        end, thread = ends[0]
+        part = first if thread == 0 else after - 1
+        first, after = (first + 1, after) if thread == 0 else (first, part)
         share = pieces[len(pieces) * part // parts : len(pieces) * (part + 1) // parts]
-        heapq.heapreplace(ends, ends[0] + sum(share))
-    return max(ends)
+        heapq.heapreplace(ends, (end + sum(share), thread))
+    return max(end for end, _ in ends)
 
 
 def padded_row(k: int, dtype: str) -> int:
