@@ -25,7 +25,7 @@ from atled.calling.function_trial import proven_counts
 from atled.calling.using import under
 from atled.graph.record.value import PLAIN, RecordedValue
 from atled.named_tuple import NamedTuple
-from atled.ops.spec import REQUIRED, SPECS, Attribute, OpSpec
+from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
 from atled.variable import Variable
 from atled_contexts.surroundings import here
 
@@ -273,37 +273,29 @@ class _Text:
 
     def text(self) -> str:
         """The whole function."""
-        again = self._called("*{x}" if self.spec.variadic else "{x}")
-        lines = ["if using is not None:", "    with _under(using):", f"        {again}"]
-        if not self.spec.opaque:
-            lines += ["if outputs is None:", *_indented(self._again())]
-            lines += ["if _here().arrays is None:", "    _in_force()", f"    {again}"]
-        return self._whole(lines)
+        lines = [] if self.spec.opaque else ["if outputs is None:", *_indented(self._again())]
+        return self._whole(lines, has_table=not self.spec.opaque)
 
     def recording(self) -> str:
         """The function as long as it was only given Variables whose calls were recorded."""
-        again = self._called("*{x}" if self.spec.variadic else "{x}")
         if self.spec.variadic:
             are_variables = f"all([type(_x) is _Variable for _x in {self.inputs[-1].name}])"
         else:
-            are_variables = " and ".join(
-                f"({item.name} is None or type({item.name}) is _Variable)"
-                if item.optional
-                else f"type({item.name}) is _Variable"
-                for item in self.inputs
-            )
+            are_variables = " and ".join(_is_given(item, "_Variable") for item in self.inputs)
         at_once = "_here().values is not None" + (f" or not ({are_variables})" if are_variables else "")
-        lines = [
-            *["if using is not None:", "    with _under(using):", f"        {again}"],
-            *[f"if outputs is None and ({at_once} or _next(_counted) > {_MANY}):", "    _complete()", f"    {again}"],
-            *["if _here().arrays is None:", "    _in_force()", f"    {again}"],
-        ]
-        return self._whole(lines)
+        condition = f"outputs is None and ({at_once} or _next(_counted) > {_MANY})"
+        return self._whole([f"if {condition}:", "    _complete()", f"    {self._called_again()}"])
 
-    def _whole(self, lines: Sequence[str]) -> str:
-        """The function: some lines, and what makes calls of which nothing is known."""
+    def _whole(self, lines: Sequence[str], *, has_table: bool = True) -> str:
+        """The function: some lines, and what makes calls of which nothing is known.
+
+        has_table: whether they look for calls in the tables of the Context in force, which must be there then.
+        """
+        again = self._called_again()
+        begin = ["if using is not None:", "    with _under(using):", f"        {again}"]
+        end = ["if _here().arrays is None:", "    _in_force()", f"    {again}"] if has_table else []
         signature = f"def {self.name}({', '.join(self._parameters())}):"
-        return "\n".join([signature, *_indented([*lines, f"{self.apply}outputs)"])]) + "\n"
+        return "\n".join([signature, *_indented([*begin, *lines, *end, f"{self.apply}outputs)"])]) + "\n"
 
     def _parameters(self) -> list[str]:
         attributes = []
@@ -314,6 +306,10 @@ class _Text:
         inputs = [item.name + ("=None" if item.optional else "") for item in self.inputs]
         given = [f"*{self.inputs[-1].name}"] if self.spec.variadic else inputs
         return [*given, *attributes, *_COMMON]
+
+    def _called_again(self) -> str:
+        """A call of the function itself, with what it was given."""
+        return self._called("*{x}" if self.spec.variadic else "{x}")
 
     def _called(self, given: str) -> str:
         """A call of the function itself, with each input as `given`."""
@@ -326,7 +322,6 @@ class _Text:
         of_variables = self._of_variables()
         if not self.inputs:
             return of_variables
-        is_memorable_spec = is_memorable(self.spec)
         if self.spec.variadic:
             name = self.inputs[-1].name
             lines = [f"if not {name}:", "    pass", f"elif type({name}[0]) is _Variable:"]
@@ -334,14 +329,9 @@ class _Text:
         else:
             lines = [f"if type({self.inputs[0].name}) is _Variable:"]
             # An error on the way is right for what is rare, but these are the calls of layers on arrays.
-            are_arrays = " and ".join(
-                f"({item.name} is None or type({item.name}) is _NdArray)"
-                if item.optional
-                else f"type({item.name}) is _NdArray"
-                for item in self.inputs
-            )
+            are_arrays = " and ".join(_is_given(item, "_NdArray") for item in self.inputs)
         lines += _indented(of_variables)
-        if not is_memorable_spec:
+        if not is_memorable(self.spec):
             return lines
         found = [*self._inlined("arrays"), *self._found(self._arrays())]
         at_once = ["_calls = _here().arrays", "if _calls is not None:", *_indented(found)]
@@ -513,5 +503,11 @@ def _exact(item: Attribute) -> str:
     return f"_part({name})" if item.kind in (*_LISTS, "float") else f"type({name}), {name}"
 
 
-def _indented(lines: Sequence[str], levels: int = 1) -> list[str]:
-    return ["    " * levels + line for line in lines if line]
+def _is_given(item: Input, kind: str) -> str:
+    """The condition that an input is of a kind, or absent where it may be."""
+    is_of_kind = f"type({item.name}) is {kind}"
+    return f"({item.name} is None or {is_of_kind})" if item.optional else is_of_kind
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return ["    " + line for line in lines if line]
