@@ -454,15 +454,15 @@ class ArrayCell:
         try:
             _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
         except DeviceLostError:
-            other = self._kept_elsewhere()
+            other = self._elsewhere(self.copies)
             if other is None:
                 raise
             source_place, source = other
             _convert(source, source_place, self.dtype, storage, place, dtype, self.size)
 
-    def _kept_elsewhere(self) -> tuple[Place, Storage] | None:
-        """A copy with the present values in another memory than the head's, of its dtype: another may be narrower."""
-        for (place, dtype), (storage, is_current) in self.copies.items():
+    def _elsewhere(self, copies: Copies) -> tuple[Place, Storage] | None:
+        """A copy with the values in another memory than the head, and of its dtype: others may have lost digits."""
+        for (place, dtype), (storage, is_current) in copies.items():
             if is_current and dtype == self.dtype and place is not self.place:
                 return place, storage
         return None
@@ -595,10 +595,11 @@ class ArrayCell:
 
     def go_back(self, copies: Copies) -> None:
         """The head was lost while a plan wrote it: a copy elsewhere that had its values before is the head now."""
-        for (place, dtype), (storage, was_current) in copies.items():
-            if was_current and dtype == self.dtype and place is not self.place:
-                self._set_head(place, dtype, storage)
-                return
+        other = self._elsewhere(copies)
+        if other is not None:
+            assert self.dtype is not None
+            place, storage = other
+            self._set_head(place, self.dtype, storage)
 
     @property
     def has_live_view(self) -> bool:
