@@ -221,27 +221,13 @@ class Backward:
         graph = Graph(structure.functions[-1].context, self._aliases)
         recorded = AsNodes(graph, structure, computed=True, recomputed=self.recomputed)
         values = recorded.values
-        offset = len(structure.cells)
-        seeds: dict[IRValue, IRValue] = {}
-        for index, (number, cell) in enumerate(self.seeds):
-            assert cell.dtype is not None
-            shape = values[number].shape
-            is_whole = cell.size == values[number].size
-            desc = ArrayDesc(shape if is_whole else (1,) * len(shape), cell.dtype)
-            seed = graph.external(offset + index, desc)
-            origin = structure.origins[number]
-            assert origin is not None, "no leaf is a root"
-            graph.context = structure.functions[origin[0]].context
-            # The one number is read where it is used: fusion takes the broadcast in.
-            whole = seed if is_whole else graph.op("Broadcast", seed, shape=shape)
-            # A root may be given twice.
-            seeds[values[number]] = seeds[values[number]] + whole if values[number] in seeds else whole
+        seeds = self._seeds_by_root(graph, values)
         wanted = {number: values[number] for number, _ in self.wanted}
         asked = [values[number] for number in self.middle if structure.flags[number]]
         found = backpropagate(
             graph, recorded.nodes, seeds, [*wanted.values(), *asked], recorded.blocked_values(self.starts)
         )
-        offset += len(self.seeds)
+        first_wanted = len(structure.cells) + len(self.seeds)  # the number of its array: behind those of the seeds
         leaves: list[int] = []
         results: list[IRValue] = []
         into: list[int] = []
@@ -249,18 +235,10 @@ class Backward:
         for index, (add, (number, cell), gradient) in enumerate(zip(accumulate, self.wanted, gradients, strict=True)):
             if gradient is None:
                 continue
-            if add:
-                dtype = cell.dtype or gradient.dtype
-                before = graph.external(offset + index, ArrayDesc(gradient.shape, dtype), gradient.place)
-                if gradient.node is not None:
-                    graph.context = gradient.node.context
-                gradient = graph.op("Add2", before, gradient)
-            if cell.dtype is not None and is_float(cell.dtype) and gradient.dtype != cell.dtype:
-                # An array that is there keeps its dtype: the user may hold a view of it.
-                gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
+            gradient = _as_kept_in(graph, cell, gradient, first_wanted + index if add else -1)
             leaves.append(number)
             results.append(gradient)
-            into.append(offset + index)
+            into.append(first_wanted + index)
         # Where nothing else arrives, the seed is all there is: the gradient of the value stays what it is.
         untouched = {value for value, seed in seeds.items() if found[value] is seed}
         reached = [
@@ -276,6 +254,24 @@ class Backward:
             put_off(graph, {recorded.calls[number] for number in self.recomputed})
         return BackwardPlan(lower(graph, results, into=into), leaves, middles, unstored)
 
+    def _seeds_by_root(self, graph: Graph, values: Sequence[IRValue]) -> dict[IRValue, IRValue]:
+        """Per root the gradient to start from, of its shape; values: those of the recorded graph."""
+        structure = self.structure
+        seeds: dict[IRValue, IRValue] = {}
+        for index, (number, cell) in enumerate(self.seeds, len(structure.cells)):
+            assert cell.dtype is not None
+            root = values[number]
+            is_whole = cell.size == root.size
+            seed = graph.external(index, ArrayDesc(root.shape if is_whole else (1,) * len(root.shape), cell.dtype))
+            origin = structure.origins[number]
+            assert origin is not None, "no leaf is a root"
+            graph.context = structure.functions[origin[0]].context
+            # The one number is read where it is used: fusion takes the broadcast in.
+            whole = seed if is_whole else graph.op("Broadcast", seed, shape=root.shape)
+            # A root may be given twice.
+            seeds[root] = seeds[root] + whole if root in seeds else whole
+        return seeds
+
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
         """Per wanted cell the sum of the gradients of all leaves that have it, at the index of the first of these."""
         sums: list[IRValue | None] = [None] * len(gradients)
@@ -288,6 +284,19 @@ class Backward:
             gradient = graph.reshape(gradient, self.structure.shapes[self.wanted[first][0]])
             sums[first] = gradient if before is None else graph.op("Add2", before, gradient)
         return sums
+
+
+def _as_kept_in(graph: Graph, cell: ArrayCell, gradient: IRValue, before: int) -> IRValue:
+    """A gradient as its array is to have it.  before: the number of that array, to which it is added; -1: to none."""
+    if before >= 0:
+        kept = graph.external(before, ArrayDesc(gradient.shape, cell.dtype or gradient.dtype), gradient.place)
+        if gradient.node is not None:
+            graph.context = gradient.node.context
+        gradient = graph.op("Add2", kept, gradient)
+    if cell.dtype is not None and is_float(cell.dtype) and gradient.dtype != cell.dtype:
+        # An array that is there keeps its dtype: the user may hold a view of it.
+        gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
+    return gradient
 
 
 def plan_backward(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:

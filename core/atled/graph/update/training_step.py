@@ -332,28 +332,17 @@ def _compile(
     ]
     start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)
     wanted = [values[number] for target in targets for number in target.leaves]
-    first = len(recorded.nodes)
+    backward_begin = len(recorded.nodes)
     found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, recorded.blocked_values({root}))
-    second = run_again(recorded, again, first) if again else ()
-    moved: list[int] = []
-    updates: list[Sequence[IRNode]] = []
-    together: dict[tuple[int, ...], list[tuple[Moved, _Target]]] = {}
-    for parameter, target in zip(parameters, targets, strict=True):
-        together.setdefault(target.leaves, []).append((parameter, target))
-    gradients: dict[tuple[int, ...], IRValue] = {}
-    for index, (parameter, target) in enumerate(zip(parameters, targets, strict=True)):
-        parts = [part for number in target.leaves if (part := found.get(values[number])) is not None]
-        if parts:
-            first_node = len(graph.nodes)
-            if target.leaves not in gradients:
-                gradients[target.leaves] = _gradient_of(graph, parts, together[target.leaves], len(moved), rule)
-            _update(graph, len(moved), parameter, target, gradients[target.leaves], rule)
-            updates.append(graph.nodes[first_node:])
-            moved.append(index)
+    computed_again = run_again(recorded, again, backward_begin) if again else ()
+    gradient_parts = [
+        [part for number in target.leaves if (part := found.get(values[number])) is not None] for target in targets
+    ]
+    moved, updates = _updates(graph, targets, parameters, gradient_parts, rule)
     if is_early:
         _move_forward(graph, updates)
     apart = [] if is_early else [node for nodes in updates for node in nodes]
-    plan = lower(graph, stored, apart=apart, again=second)
+    plan = lower(graph, stored, apart=apart, again=computed_again)
     made = {
         value
         for step in plan.steps
@@ -361,6 +350,35 @@ def _compile(
         if slot >= 0 and not plan.slots[slot].range_bytes
     }
     return StepPlan(plan, tuple(moved), frozenset(n for n, value in enumerate(values) if value in made))
+
+
+def _updates(
+    graph: Graph,
+    targets: Sequence[_Target],
+    parameters: Sequence[Moved],
+    gradient_parts: Sequence[Sequence[IRValue]],
+    rule: Rule,
+) -> tuple[list[int], list[Sequence[IRNode]]]:
+    """Add the updates to the graph: the parameters that move, and the nodes of each of these.
+
+    gradient_parts: per parameter the gradients that reached its leaves; it moves if there are any.
+    """
+    together: dict[tuple[int, ...], list[tuple[Moved, _Target]]] = {}
+    for parameter, target in zip(parameters, targets, strict=True):
+        together.setdefault(target.leaves, []).append((parameter, target))
+    moved: list[int] = []
+    updates: list[Sequence[IRNode]] = []
+    gradients: dict[tuple[int, ...], IRValue] = {}
+    for index, (parameter, target, parts) in enumerate(zip(parameters, targets, gradient_parts, strict=True)):
+        if not parts:
+            continue
+        begin = len(graph.nodes)
+        if target.leaves not in gradients:
+            gradients[target.leaves] = _gradient_of(graph, parts, together[target.leaves], len(moved), rule)
+        _update(graph, len(moved), parameter, target, gradients[target.leaves], rule)
+        updates.append(graph.nodes[begin:])
+        moved.append(index)
+    return moved, updates
 
 
 def _gradient_of(
