@@ -84,42 +84,12 @@ class Implementation:
         integers: bool = False,
         strides: Sequence[str] | Literal[True] = (),
     ) -> None:
-        if op_version is not None and (type(op_version) is not int or op_version < 1):
-            raise TypeError(
-                message(
-                    f"Implementation({op!r}, {backend!r})",
-                    f"op_version={op_version!r} is no version of an op spec",
-                    "",
-                    "give the `version` of the spec it was written for, 1 or more, or None if it is made from the spec",
-                )
-            )
-        functions = {
-            "prepare": prepare,
-            "accepts": accepts,
-            "prefers": prefers,
-            "prepare_group": prepare_group,
-            "layout": layout,
-        }
-        for name, function in functions.items():
-            if not callable(function) and (function is not None or name == "prepare"):
-                raise TypeError(
-                    message(
-                        f"Implementation({op!r}, {backend!r})",
-                        f"{name}={function!r} is not callable",
-                        "",
-                        f"give a function {name}({'calls' if name == 'prepare_group' else 'call'})",
-                    )
-                )
-        for kind, names in (("omits", omits), ("attaches", attaches), ("strides", strides)):
-            if isinstance(names, str):
-                raise TypeError(
-                    message(
-                        f"Implementation({op!r}, {backend!r})",
-                        f"{kind}={names!r} is text, not names of {'outputs' if kind == 'omits' else 'arrays'}",
-                        "",
-                        f"write {kind}=({names!r},)",
-                    )
-                )
+        optional = (("accepts", accepts), ("prefers", prefers), ("prepare_group", prepare_group), ("layout", layout))
+        names = (("omits", omits), ("attaches", attaches), ("strides", strides))
+        misfit = _misfit(op_version, prepare, optional, names)
+        if misfit is not None:
+            wrong, remedy = misfit
+            raise TypeError(message(f"Implementation({op!r}, {backend!r})", wrong, "", remedy))
         self.op = op
         self.backend = backend
         self.prepare = prepare
@@ -142,6 +112,31 @@ class Implementation:
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
+
+
+def _misfit(
+    op_version: object,
+    prepare: object,
+    optional: Iterable[tuple[str, object]],
+    names: Iterable[tuple[str, object]],
+) -> tuple[str, str] | None:
+    """What is wrong with arguments of an Implementation, and what to do; None where they fit."""
+    if op_version is not None and (type(op_version) is not int or op_version < 1):
+        return (
+            f"op_version={op_version!r} is no version of an op spec",
+            "give the `version` of the spec it was written for, 1 or more, or None if it is made from the spec",
+        )
+    if not callable(prepare):
+        return f"prepare={prepare!r} is not callable", "give a function prepare(call)"
+    for name, function in optional:
+        if function is not None and not callable(function):
+            argument = "calls" if name == "prepare_group" else "call"
+            return f"{name}={function!r} is not callable", f"give a function {name}({argument})"
+    for name, given in names:
+        if isinstance(given, str):
+            of_what = "outputs" if name == "omits" else "arrays"
+            return f"{name}={given!r} is text, not names of {of_what}", f"write {name}=({given!r},)"
+    return None
 
 
 Provider = Callable[[str], Implementation | None]
