@@ -25,9 +25,9 @@ from atled_contexts import lock_across_forks
 LARGE_BYTES = 1 << 14
 """Arrays of more bytes are never used again: to refer to one, or to its cell, without keeping it alive is safe."""
 _LIMIT_BYTES = 1 << 20  # of a ring; a graph that is computed while it is recorded has all its results in use at once
-_TOTAL_BYTES = 16 << 20
-_CHECK_EVERY = 16
-_LIMIT = 2048
+_TOTAL_BYTES = 16 << 20  # of all rings; between two looks at that, sixteen full ones may come
+_CHECK_EVERY = 16  # rings that were made
+_LIMIT = 2048  # arrays of a ring: so many results of one size dynamic graphs have in use at once
 
 Item = TypeVar("Item", NdArray, ArrayCell)
 S = TypeVar("S")

@@ -16,7 +16,8 @@ import sys
 import time
 
 LIMIT_BYTES = 512 << 20  # of the folder; a full set of kernels takes a few MiB, generated ones some KiB each
-_LARGEST_FILE = 64 << 20
+_LARGEST_FILE_BYTES = 64 << 20
+_ABANDONED_S = 3600  # without a change, after which nobody is still writing a temporary file
 
 _KINDS = (".o", ".answer", ".tmp")  # endings of names that are ours
 
@@ -155,7 +156,7 @@ def _content(path: str) -> bytes:
 
 
 def _check_file(path: str, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE_BYTES:
         raise FileNotFoundError(errno.ENOENT, "not a file of compiled code", path)
     _check_owner(f"file {path}", status, "remove it")
 
@@ -198,7 +199,7 @@ def _trim(where: str) -> None:
     _trimmed = True
     now, found = time.time(), []
     for path, status in _stored_files(where):
-        abandoned = path.endswith(".tmp") and now - status.st_mtime > 3600
+        abandoned = path.endswith(".tmp") and now - status.st_mtime > _ABANDONED_S
         found.append((0.0 if abandoned else status.st_mtime, status.st_size, path, abandoned))
     total = sum(size for _, size, _, _ in found)
     for _, size, path, abandoned in sorted(found):

@@ -161,9 +161,11 @@ def _cast(source: ArrayDesc, target: ArrayDesc) -> Native:
 class _Rows:
     """The loop of a kernel and the casts that it needs.
 
-    inputs, outputs: with what is narrow.  kernel: that on float32, of which packs are told besides.
+    inputs, outputs: of the call, some of which are narrow.
+    kernel: computes in float32.  kernel_workspace: its bytes.  packs: of its inputs, where they are to be had.
     kept: arguments that it takes as they are.
-    native: it.  workspace: bytes of it.  first_word: of it, with which the kernel's block begins.
+    native, workspace: the loop, and how many bytes it needs.
+    first_word: where in the loop's block that of the kernel begins.
     """
 
     def __init__(
