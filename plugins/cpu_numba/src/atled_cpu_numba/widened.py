@@ -48,7 +48,7 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
         ("BinaryConnectAffine", "BinaryConnectConvolution", "BinaryWeightAffine", "BinaryWeightConvolution"),
         binarized.narrow_arguments,
     ),
-    **dict.fromkeys(("BinaryError", "CELU", "CReLU", "KLMultinomial"), composed.narrow_arguments),
+    **dict.fromkeys(("BinaryError", "CELU", "CReLU", "KLMultinomial", "ScaleToNorm"), composed.narrow_arguments),
     **dict.fromkeys(("Constant", "Sink"), filling.narrow_arguments),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationGrad"), normalization.narrow_arguments),
     "MeanSubtraction": mean_subtraction.narrow_arguments,

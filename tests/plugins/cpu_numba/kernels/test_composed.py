@@ -5,6 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+import narrow_numbers
 from atled.calling.apply import apply
 from atled_cpu_numba.kernels import composed
 from drawn_calls import CASES, check
@@ -55,6 +56,36 @@ def test_a_norm_has_squares_that_float32_has_not(size):
         np.testing.assert_allclose(
             computed(lambda x, axis=axis: F.clip_by_norm(x, 2.0, axis=axis), scaled), expected, 1e-6
         )
+
+
+SIZES = {"half": (1.0, 1.5e4, 1e-6), "bf16": (1.0, 5e37, 1e-37, 1e-39)}
+
+
+@pytest.mark.parametrize("config, size", [(config, size) for config, sizes in SIZES.items() for size in sizes])
+@pytest.mark.parametrize("clip_norm", [2.0, 300.0])
+@pytest.mark.parametrize("shape, axis", [((17, 300), 1), ((300, 17), 0), ((7, 33), None), ((5, 1), 1), ((2, 5001), 1)])
+def test_norms_of_narrow_numbers_are_those_of_float64_rounded(config, size, clip_norm, shape, axis):
+    dtype = narrow_numbers.DTYPES[config]
+    x = (np.random.default_rng(0).standard_normal(shape) * size).astype(dtype)
+    wide = x.astype("d")
+    expected = clip_norm * wide / np.sqrt((wide**2).sum(axis, keepdims=True))
+    found = narrow_numbers.computed(config, lambda x: F.clip_by_norm(x, clip_norm, axis=axis), x)
+    assert found.dtype == dtype
+    digits = {"half": 2.0**-10, "bf16": 2.0**-7}[config]
+    np.testing.assert_allclose(found.astype("d"), expected, digits, 1e-7 if config == "half" else 1e-40)
+
+
+@pytest.mark.parametrize("config", list(SIZES))
+@pytest.mark.parametrize("among", [np.nan, np.inf, 0.0])
+def test_narrow_rows_with_what_is_no_number(config, among):
+    x = np.ones((4, 70))
+    x[1, 3], x[2] = among, 0
+    wide = x.copy()
+    with np.errstate(invalid="ignore"):
+        expected = 2 * wide / np.sqrt((wide**2).sum(1, keepdims=True))
+    x = x.astype(narrow_numbers.DTYPES[config])
+    found = narrow_numbers.computed(config, lambda x: F.clip_by_norm(x, 2.0, axis=1), x)
+    np.testing.assert_allclose(found.astype("d"), expected, 2.0**-7)
 
 
 def test_the_divergence_of_near_distributions_keeps_its_digits():

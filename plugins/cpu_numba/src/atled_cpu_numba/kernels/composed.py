@@ -13,7 +13,7 @@ from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels import padding
 from atled_cpu_numba.kernels.reduction import any_axes
 from atled_cpu_numba.kernels.rows_of_kernels import Rows
-from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats
+from atled_cpu_numba.kernels.shared.launch import REALS, narrow_dtypes, refuse_floats
 
 _MOST_MAPS = 31  # of LRN: each is an input of the formula
 
@@ -46,9 +46,14 @@ def _prepare_divergence(call: Call) -> Prepared:
 
 
 def _prepare_scaled(call: Call) -> Prepared:
-    """ScaleToNorm: x -> y, norm; by squares in float64, as the norm of what float32 holds may be beyond it."""
+    """ScaleToNorm: x -> y, norm; by squares in float64, as the norm of what float32 holds may be beyond it.
+
+    x and y may be narrow where the norm is float32.
+    """
     x, norm = call.inputs[0], call.outputs[1]
     assert x is not None
+    if is_narrow(x.dtype):
+        return _prepare_narrow_scaled(call, x, norm)
     double = np.dtype(np.float64)
     squares, total = x.astype(double), norm.astype(double)
     rows = Rows(call)
@@ -58,6 +63,20 @@ def _prepare_scaled(call: Call) -> Prepared:
     rows.add_carrying(square, (source,), squares, any_axes.prepare(_sum(squares, call.attributes["axes"])), made)
     rows.add(elementwise.prepare_program(_FACTOR, (total,), (total, norm), "float64"), made, factor, norms)
     rows.add(elementwise.prepare_program(_SCALED, (x, total), (x,), "float64"), source, factor, y)
+    return rows.finished("sum of squares; formula")
+
+
+def _prepare_narrow_scaled(call: Call, x: ArrayDesc, norm: ArrayDesc) -> Prepared:
+    """ScaleToNorm of narrow x and y: squares of half, sums of them too, are within float32; so are the results."""
+    summed = np.dtype(np.float32 if x.dtype == np.float16 else np.float64)
+    squares, total = x.astype(summed), norm.astype(summed)
+    rows = Rows(call)
+    source, y, norms = rows.arguments
+    made, root = rows.between(total), rows.between(norm)
+    square = elementwise.prepare_program(_SQUARE, (x,), (squares,), summed.name)
+    rows.add_carrying(square, (source,), squares, any_axes.prepare(_sum(squares, call.attributes["axes"])), made)
+    rows.add(elementwise.prepare_program(_ROOT, (total,), (norm, norm), "float64"), made, root, norms)
+    rows.add(elementwise.prepare_program(_SCALED_TWICE, (x, norm), (x,), "float32"), source, root, y)
     return rows.finished("sum of squares; formula")
 
 
@@ -128,6 +147,9 @@ _ERROR = Program(("x", "target"), (), (("output", f"where({_IS_RIGHT}, 0, 1)"),)
 _SQUARE = Program(("x",), (), (("y", "x * x"),))
 _FACTOR = Program(("total",), ("clip_norm",), (("factor", "clip_norm / sqrt(total)"), ("norm", "sqrt(total)")))
 _SCALED = Program(("x", "factor"), (), (("y", "x * factor"),))
+# Twice its root, for the factor itself may be beyond float32 where neither x nor the result is.
+_ROOT = Program(("total",), ("clip_norm",), (("root", "sqrt(clip_norm / sqrt(total))"), ("norm", "sqrt(total)")))
+_SCALED_TWICE = Program(("x", "root"), (), (("y", "x * root * root"),))
 
 _PREPARED: Mapping[str, Callable[[Call], Prepared]] = {
     "BinaryError": _prepare_error,
@@ -156,6 +178,10 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     name = call.spec.name
     if name == "BinaryError":
         return 0, 1, 2
+    if name == "ScaleToNorm":
+        x = call.inputs[0]
+        assert x is not None
+        return (0, 1) if x.dtype.name in narrow_dtypes() else ()
     return (0, 1) if name in _DOUBLED or name == "KLMultinomial" else ()
 
 
