@@ -113,16 +113,51 @@ def test_binary_errors_and_copies_take_numbers_as_they_are(config, shape):
         np.testing.assert_array_equal(computed(config, copy, x).view(np.uint16), x.view(np.uint16))
 
 
+LARGEST = {"half": (1.0, 1e4, 1e-6), "bf16": (1.0, 1e37, 1e-37, 1e-39)}
+
+
 @configs
 @pytest.mark.parametrize("shape", [(1, 3), (5, 300), (40, 7, 9), (2, 70000)])
-def test_noise_is_that_of_float32_rounded_once(config, shape):
-    x = drawn(config, *shape)
+@pytest.mark.parametrize("eps", [0.5, -3.0])
+def test_noise_is_that_of_float64_rounded(config, shape, eps):
+    for size in LARGEST[config]:
+        x = (np.random.default_rng(0).standard_normal(shape) * size).astype(DTYPES[config])
+        wide = x.astype("d").reshape(shape[0], -1)
+        expected = eps * wide / np.sqrt((wide**2).sum(1, keepdims=True) + 1e-8)
+        found = computed(config, lambda x: F.vat_noise(x, x, base_axis=1, eps=eps), x)
+        assert found.dtype == DTYPES[config]
+        digits, least = {"half": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 1e-40)}[config]  # half of the last digit
+        np.testing.assert_allclose(found.astype("d").reshape(wide.shape), expected, digits * 1.001, least)
 
-    def noise(x):
-        return F.vat_noise(x, x, base_axis=1, eps=0.5)
 
-    expected = in_single(noise, x).astype(DTYPES[config])
-    np.testing.assert_array_equal(computed(config, noise, x), expected)
+@configs
+@pytest.mark.parametrize("among", [np.nan, np.inf])
+def test_noise_of_what_is_no_number(config, among):
+    x = np.ones((3, 70))
+    x[1, 3] = among
+    with np.errstate(invalid="ignore"):
+        expected = x / np.sqrt((x**2).sum(1, keepdims=True) + 1e-8)
+    found = computed(config, lambda x: F.vat_noise(x, x, base_axis=1, eps=1.0), x.astype(DTYPES[config]))
+    np.testing.assert_allclose(found.astype("d"), expected, 2.0**-8)
+
+
+@pytest.mark.parametrize("config", ["float", "double", *DTYPES])
+@pytest.mark.parametrize("kept", [np.float32, np.float64, np.float16])
+def test_gradients_are_handed_to_noise_of_any_dtype(config, kept):
+    dtype = {"float": np.float32, "double": np.float64, **DTYPES}[config]
+    gy = np.random.default_rng(0).standard_normal((3, 45)).astype(dtype)
+    gy[0, :3] = np.nan, np.inf, -0.0
+    with nn.context_scope(Context([f"cpu:{config}"], fallback="raise")), nn.trace() as trace:
+        x, w = nn.Variable(gy.shape, need_grad=True), nn.Variable(gy.shape)
+        for variable, array in ((x, gy), (w, np.zeros(gy.shape, kept))):
+            variable.data = nn.NdArray.from_numpy_array(array)
+        y = F.vat_noise(x, w, base_axis=1, eps=0.5)
+        y.forward()
+        y.backward(nn.NdArray.from_numpy_array(gy))
+        found = w.data.data
+    assert ("VATNoiseGrad", "kernel") in {(row.op, row.note) for row in trace.rows()}
+    assert found.dtype == kept
+    np.testing.assert_array_equal(found.astype("d"), (gy.astype("d") * 0.5).astype(kept).astype("d"))
 
 
 @configs

@@ -54,7 +54,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
     "kernels.largest": ("TopKData",),
     "kernels.mean_subtraction": ("MeanSubtraction",),
-    "kernels.noise": ("VATNoise",),
+    "kernels.noise": ("VATNoise", "VATNoiseGrad"),
     "kernels.padding": ("Pad",),
     "kernels.recurrent.sequences": (
         "GRUSequence",
@@ -172,7 +172,6 @@ ADOPTED: Mapping[str, str] = {
     "SVD": _LAPACK,
     "Solve": _LAPACK,
     "Unlink": "a view: nothing is computed",
-    "VATNoiseGrad": "a copy; NNabla's time with backward is longer",
 }
 
 RULE = "NNabla has no such function to be compared with; a kernel is written when somebody needs its speed"

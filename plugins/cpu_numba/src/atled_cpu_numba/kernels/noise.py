@@ -1,11 +1,12 @@
-"""VATNoise: samples scaled to one length. What is narrow is widened once, sample by sample."""
+"""VATNoise: samples scaled to one length, narrow ones widened once, sample by sample; its gradient is a formula."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from atled.plugin import Call, Prepared
+from atled.plugin import ArrayDesc, Call, Prepared, Program
+from atled_cpu_numba import elementwise
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
@@ -13,6 +14,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     NARROW,
     REALS,
     fitting_shares,
+    has_empty,
     in_lines,
     kernels_by_dtype,
     launch,
@@ -48,12 +50,9 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.sums import dot
 
-    real, item, is_narrow, dot_product = (
-        Real(real_of(dtype)),
-        item_bytes(dtype),
-        dtype not in SIZES,
-        dot(real_of(dtype), "float64"),
-    )
+    real, item, is_narrow = Real(real_of(dtype)), item_bytes(dtype), dtype not in SIZES
+    # The square of a float32 fits into a float64, that of a float16 into a float32.
+    dot_product = dot(real_of(dtype), "float32" if dtype == "float16" else "float64")
     number, floats, (elements, read), write = real.kind, real.pointer, make_reading(dtype), make_writing(dtype)
 
     @kernel
@@ -68,21 +67,34 @@ def _build(dtype: str) -> Callable[..., int]:
                 for i in range(length):
                     row[i] = read(given, i)
             x, y = floats(at), elements(w[Block.y] + item * sample * length)
-            # In float64 (numba's float() leaves a float32 what it is): the square of a float32 fits, whatever it is.
-            scale = eps / math.sqrt(dot_product(at, at, length) + 1e-8)
-            for i in range(length):
-                write(y, i, number(float64(x[i]) * scale))
+            # In float64 (numba's float() leaves a float32 what it is).
+            scale = eps / math.sqrt(float64(dot_product(at, at, length)) + 1e-8)
+            if is_narrow:
+                # By the root of the scale, which itself may be no normal float32.
+                root = number(math.sqrt(abs(scale)))
+                signed = root if scale > 0.0 else -root
+                for i in range(length):
+                    write(y, i, x[i] * root * signed)
+            else:
+                for i in range(length):
+                    write(y, i, number(float64(x[i]) * scale))
         return 0
 
     return vat_noise
 
 
 _KERNELS = kernels_by_dtype("vat_noise", _build, dtypes=ANY)
+_GRADIENT = Program(("gy",), ("eps",), (("w", "eps * gy"),))
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64; w is not read."""
-    return refuse_floats(call, REALS, floats=(0,)) or True
+    """VATNoise: whether x is float32 or float64; w is not read. VATNoiseGrad: whether there are floats."""
+    if call.spec.name == "VATNoise":
+        return refuse_floats(call, REALS, floats=(0,)) or True
+    if has_empty(call):
+        return "an array is empty"
+    dtypes = [desc.dtype.name for desc in call.inputs if desc is not None]
+    return set(dtypes) <= set(ANY) or f"takes floats, not {' and '.join(dtypes)}"
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
@@ -94,8 +106,17 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     return (0, 2) if math.prod(y.shape[call.attributes["base_axis"] :]) <= _MOST_NARROW else ()
 
 
+def _prepare_gradient(call: Call) -> Prepared:
+    """VATNoiseGrad: gy, w, which is overwritten; of any floats each."""
+    gy, w = (ArrayDesc((desc.size,), desc.dtype) for desc in call.inputs if desc is not None)
+    compute = "float64" if "float64" in (gy.dtype.name, w.dtype.name) else "float32"
+    return elementwise.prepare_program(_GRADIENT, (gy,), (w,), compute)
+
+
 def prepare(call: Call) -> Prepared:
-    """VATNoise: x, w -> y."""
+    """VATNoise: x, w -> y.  VATNoiseGrad: gy, w, which is overwritten."""
+    if call.spec.name == "VATNoiseGrad":
+        return _prepare_gradient(call)
     y, axis = call.outputs[0], call.attributes["base_axis"]
     samples, length = math.prod(y.shape[:axis]), math.prod(y.shape[axis:])
     parts, share_bytes = share_count(y.size / _ELEMENTS_PER_US, samples), 0
