@@ -14,6 +14,7 @@ import argparse
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,11 +121,15 @@ class Costs:
         self.of_epochs.append(float(self.model.total_cost.get()[0, 0]))
         done = 30 * (epoch + 1) // self.epochs
         numbers = f"epoch {epoch + 1:3d}  cost {self.of_epochs[-1]:.4f} per letter"
-        print(f"\r[{'#' * done}{' ' * (30 - done)}] {numbers}", end="", flush=True)
+        if sys.stdout.isatty():
+            print(f"\r[{'#' * done}{' ' * (30 - done)}] {numbers}", end="", flush=True)
+        else:
+            print(numbers)
 
     def on_train_end(self) -> None:
         """End the line of the bar."""
-        print()
+        if sys.stdout.isatty():
+            print()
 
 
 def f1_of(found: np.ndarray, right: np.ndarray) -> float:

@@ -10,6 +10,7 @@ shows the learning curve.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,7 +52,8 @@ class Progress:
 
     def on_train_end(self) -> None:
         """The bar is complete."""
-        print()
+        if sys.stdout.isatty():
+            print()
 
     def on_epoch_begin(self, epoch: int) -> None:
         """Nothing to tell."""
@@ -68,7 +70,10 @@ class Progress:
         self.errors.append(1.0 - float(self.model.eval(self.held_out, Accuracy())[0]))
         done = 30 * (epoch + 1) // self.epochs
         numbers = f"epoch {epoch + 1:3d}  cost {self.costs[-1]:.4f}  held-out error {self.errors[-1]:6.2%}"
-        print(f"\r[{'#' * done}{' ' * (30 - done)}] {numbers}", end="", flush=True)
+        if sys.stdout.isatty():
+            print(f"\r[{'#' * done}{' ' * (30 - done)}] {numbers}", end="", flush=True)
+        else:
+            print(numbers)
 
 
 def network(hidden: int) -> Model:
