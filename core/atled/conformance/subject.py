@@ -179,7 +179,7 @@ def find_subject(asked: str, device: str | None = None, ops: Sequence[str] = ())
     """The plugin of a name: that of its entry point, distribution or backend, or "module:OBJECT".
 
     device: device id; None takes the first that the plugin lists.  ops: see Subject.
-    SubjectError: there is no such plugin, it cannot be used, or it has no such device.
+    SubjectError: there is no such plugin, it cannot be used, it has no such device, or there is no such op.
     """
     if ":" not in asked:
         return _find(asked, device, ops)
@@ -211,7 +211,16 @@ def _find(asked: str, device: str | None, ops: Sequence[str], origin: str = "") 
                 f"--atled-plugin {asked}", f"{record.title} is {record.state}: {record.reason}", "", record.remedy
             )
         ) from record.exception
+    _check_ops(ops)  # once the plugins are loaded, which may bring ops of their own
     return Subject(record, _device(record, device), origin, ops)
+
+
+def _check_ops(patterns: Sequence[str]) -> None:
+    known = [spec.name for spec in all_specs()]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            remedy = did_you_mean(pattern, known, "python -m atled support-matrix lists all")
+            raise SubjectError(four_parts(f"--atled-ops {pattern}", "no op has such a name", "", remedy))
 
 
 def _words(record: PluginRecord) -> set[str]:

@@ -98,6 +98,8 @@ def test_an_expected_failure_that_passes_fails_the_run(kit, pytester):
         (("--atled-plugin", "refrence"), "*did you mean 'reference'*"),
         (("--atled-plugin", "atled.nowhere:PLUGIN"), "*No module named*"),
         (("--atled-plugin", SHELF, "--device", "7"), "*has no such device*"),
+        (("--atled-plugin", SHELF, "--atled-ops", "Sum,Tanhh"), "*did you mean 'Tanh'*"),
+        (("--atled-plugin", SHELF, "--atled-ops", "Pool*"), "*no op has such a name*"),
         (("--atled-plugin", SHELF, "--atled-xfail", "nowhere"), "*FileNotFoundError*"),
         (("--atled-plugin", SHELF, "--atled-report", "nowhere/report.json"), "*is no folder to write to*"),
     ],
