@@ -15,12 +15,13 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.failures import EXPECTING
 from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
+from atled.calling.norms import norms_of
 from atled.errors import RefusedError, four_parts, no_such, shortened
 from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Progress
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
-from atled.graph.update.waiting_changes import Change, change_gradients, common_changes
+from atled.graph.update.waiting_changes import Change, change_gradients, common_changes, scale_gradients
 from atled.ops.spec import SPECS
 from atled.variable import Variable, check_by_name
 from atled_contexts import context_in_force
@@ -274,6 +275,24 @@ class Solver:
     def scale_grad(self, scale: float) -> None:
         """Multiply the gradients by a number; as a rule it costs nothing but one more factor in the update."""
         self._change("ScaleGrad", _single("scale", scale))
+
+    def clip_grad_by_norm(self, clip_norm: float) -> None:
+        """Scale each gradient whose Euclidean norm is above `clip_norm` to that norm: `g *= clip_norm / |g|`.
+
+        Each has a norm of its own. One that holds a NaN stays as it is; of one that holds an infinity, that becomes NaN
+        and the rest 0.
+
+        ValueError: clip_norm is not above 0.
+        """
+        limit = _single("clip_norm", clip_norm)
+        if not limit > 0:
+            asked = f"{self.name}.clip_grad_by_norm({clip_norm!r})"
+            raise RefusedError(four_parts(asked, "the norm is not above 0", "", "use a number above 0"))
+        values = [parameter.variable.value for parameter in self._active()]
+        norms = norms_of([value.grad.cell for value in values])
+        if any(norm > limit for norm in norms):
+            factors = [limit / norm if norm > limit else 1.0 for norm in norms]
+            scale_gradients(factors, values, context_in_force(), self._plans)
 
     def check_inf_grad(self) -> bool:
         """Whether any gradient holds an infinity."""

@@ -353,6 +353,52 @@ def test_scale_grad_multiplies():
     assert_array_equal(w.g, [1.5])
 
 
+def test_clip_grad_by_norm_scales_each_gradient_that_is_longer():
+    a, b, zero, unwritten = leaf([1, 2]), leaf([[1, 2]]), leaf([1]), leaf([1])
+    solver = S.Sgd(1)
+    solver.set_parameters({"a": a, "b": b, "zero": zero, "unwritten": unwritten})
+    a.g, b.g, zero.g = [3, 4], [[0.3, 0.4]], [0]
+    solver.weight_decay(0)  # a change that waits
+    solver.clip_grad_by_norm(1)
+    assert_allclose(a.g, [0.6, 0.8], rtol=1e-6)
+    assert_array_equal(b.g, np.float32([[0.3, 0.4]]))
+    assert_array_equal(zero.g, [0])
+    solver.update()
+    assert_allclose(a.d, [0.4, 1.2], rtol=1e-6)
+    assert_array_equal(unwritten.d, [1])
+
+
+def test_clip_grad_by_norm_of_large_small_and_double_gradients():
+    large, small = leaf([1, 1]), leaf([1, 1])
+    double = nn.Variable.from_numpy_array(np.array([1.0, 2.0]), np.array([3e200, 4e200]), need_grad=True)
+    solver = S.Sgd(1)
+    solver.set_parameters({"large": large, "small": small, "double": double})
+    large.g, small.g = [3e30, 4e30], [3e-30, 4e-30]  # whose squares are not of float32
+    solver.clip_grad_by_norm(5)
+    assert_allclose(large.g, [3, 4], rtol=1e-6)
+    assert_array_equal(small.g, np.float32([3e-30, 4e-30]))
+    assert not double.g.any()  # the square is infinite, and so is the norm
+    double.g = [3, 4]
+    solver.clip_grad_by_norm(1)
+    assert_allclose(double.g, [0.6, 0.8], rtol=1e-7)  # the norm is a float32
+
+
+@pytest.mark.parametrize(("value", "expected"), [(np.nan, [np.nan, 2]), (np.inf, [np.nan, 0])])
+def test_clip_grad_by_norm_of_what_is_not_finite(value, expected):
+    w = leaf([1, 2])
+    solver = S.Sgd(1)
+    solver.set_parameters({"w": w})
+    w.g = [value, 2]
+    solver.clip_grad_by_norm(1)
+    assert_array_equal(w.g, expected)
+
+
+@pytest.mark.parametrize("norm", [0, -1, np.nan])
+def test_norms_that_are_not_above_0_are_refused(norm):
+    with pytest.raises(ValueError, match=r"clip_grad_by_norm.*not above 0"):
+        S.Sgd().clip_grad_by_norm(norm)
+
+
 @pytest.mark.parametrize(
     ("value", "inf", "nan"), [(1, False, False), (np.inf, True, False), (-np.inf, True, False), (np.nan, False, True)]
 )

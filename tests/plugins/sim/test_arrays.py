@@ -637,6 +637,34 @@ def test_gradients_on_a_device_are_checked_there(device, type_config, value, inf
         assert device.counts.downloaded_bytes <= 8
 
 
+def gradients_on_sim(*values):
+    """A solver, and parameters with these gradients on the device."""
+    parameters = {f"w{number}": leaf(2) for number in range(len(values))}
+    for parameter, value in zip(parameters.values(), values, strict=True):
+        parameter.grad = nn.NdArray.from_numpy_array(np.float32(value))
+        parameter.grad.cast(np.float32, ctx=sim())
+    solver = S.Sgd(1.0)
+    solver.set_parameters(parameters)
+    return solver, list(parameters.values())
+
+
+def test_norms_of_gradients_are_computed_on_the_device_and_read_together(device):
+    solver, parameters = gradients_on_sim([3, 4], [0.3, 0.4], [-6, 8])
+    device.reset_counts()
+    with context_scope(sim()):
+        solver.clip_grad_by_norm(1)
+    assert device.counts.downloaded_bytes == 3 * 4
+    for parameter, expected in zip(parameters, ([0.6, 0.8], [0.3, 0.4], [-0.6, 0.8]), strict=True):
+        np.testing.assert_allclose(parameter.g, expected, rtol=1e-6)
+
+
+def test_norms_of_gradients_whose_device_lacks_the_ops_are_computed_on_the_host(device):
+    solver, (parameter,) = gradients_on_sim([3, 4])
+    with atled_sim.refuse({"Sum"}):
+        solver.clip_grad_by_norm(1)
+    np.testing.assert_allclose(parameter.g, [0.6, 0.8], rtol=1e-6)
+
+
 def test_gradients_whose_device_lacks_the_ops_are_checked_on_the_host(device):
     x = leaf(3, 4)
     x.grad = nn.NdArray.from_numpy_array(np.full((3, 4), np.nan, "f"))

@@ -103,9 +103,10 @@ class WaitingChanges:
             progress = Progress()
             with self.taken([gradient for _, _, gradient in waiting], progress):
                 while self.changes:
-                    made = Progress()
+                    change, made = self.changes[0], Progress()
+                    floats = [change.value] * len(waiting)
                     try:
-                        _run_alone(self.changes[0], waiting, self.context, self._plans(), made)
+                        _run_alone(change.op, floats, waiting, self.context, self._plans(), made)
                     finally:
                         if made.is_complete:
                             self.changes = self.changes[1:]  # if the next one fails, this one is done
@@ -127,21 +128,39 @@ class WaitingChanges:
             self._is_taken = False
 
 
+def scale_gradients(factors: Sequence[float], values: Sequence[Value], context: Context, plans: UpdatePlans) -> None:
+    """Multiply the gradient of each value by a number of its own, now; what waits of them is done before."""
+    for value in values:
+        value.grad.cell.settle()
+    _run_alone(
+        "ScaleGrad",
+        factors,
+        [(value.shape, value.cell, value.grad.cell) for value in values],
+        context,
+        plans,
+        Progress(),
+    )
+
+
 def _run_alone(
-    change: Change,
+    op: str,
+    floats: Sequence[float],
     arrays: Sequence[tuple[tuple[int, ...], ArrayCell, ArrayCell]],
     context: Context,
     plans: UpdatePlans | None,
     progress: Progress,
 ) -> None:
-    """Make a change in a pass of its own."""
+    """Make a change in a pass of its own.
+
+    floats: the op's attribute for each gradient.
+    """
     # The plans hold the arrays, so that no other can get the number of one.
     key = ("gradients", tuple((id(data), id(gradient)) for _, data, gradient in arrays))
     run_updates(
-        [change.op],
+        [op],
         key,
         lambda: [Updated(shape, (data, gradient)) for shape, data, gradient in arrays],
-        [change.value] * len(arrays),
+        floats,
         context,
         UpdatePlans() if plans is None else plans,  # none where the solver is gone
         progress,
@@ -165,7 +184,7 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
             parameters = _parameters(values, plans)
             if not parameters.are_distinct or not _may_wait(values):
                 arrays = [(value.shape, value.cell, value.grad.cell) for value in values]
-                _run_alone(change, arrays, context, plans, Progress())
+                _run_alone(change.op, [change.value] * len(arrays), arrays, context, plans, Progress())
                 return
             waiting = WaitingChanges([change], parameters, context, plans)
         for cell in gradients:
