@@ -1,4 +1,4 @@
-"""What plans of an inference compute from parameters alone, kept until one of these is written."""
+"""What plans of an inference compute from parameters alone, each kept until one of those it depends on is written."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
 _ALL: WeakSet[FixedValues] = WeakSet()
+_SMALL_BYTES = 1 << 14
 
 
 class Reader(Protocol):
@@ -24,30 +25,51 @@ class Reader(Protocol):
     def let_go(self) -> None:
         """Keep no values any more."""
 
+    def renew(self) -> None:
+        """Keep nothing that is old: some parameters were written."""
+
 
 class Generation:
     """Values as of some state of the parameters; nobody writes them: what is computed later is in other arrays.
 
     Each is computed when it is asked for, and lives as long as somebody has it.
 
+    last: the values before a write: what does not depend on what was written is taken over.
     number: of `WRITES`, since when no parameter was written.  runs: that read it, about: threads count without a lock.
     is_used: whether something was computed, or is to be packed.
     """
 
-    __slots__ = ("_known", "_lock", "_recent", "_tokens", "is_used", "number", "runs")
+    __slots__ = ("_known", "_lock", "_reads", "_recent", "_tokens", "is_used", "number", "runs")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, last: Generation | None = None) -> None:
         self.number = number
         self.runs = 0
         self.is_used = False
         self._known: WeakValueDictionary[Hashable, ArrayCell] = WeakValueDictionary()
-        self._recent: dict[Hashable, ArrayCell] = {}  # what was computed together last
+        self._recent: dict[Hashable, ArrayCell] = {}  # what was computed together last, or taken over
         self._tokens: dict[Hashable, ArrayCell] = {}
+        self._reads: dict[Hashable, Sequence[ArrayCell]] = {}  # the parameters that a value was computed from
         self._lock = lock_across_forks()
+        if last is not None:
+            self._take_over(last)
+
+    def _take_over(self, last: Generation) -> None:
+        with last._lock:
+            known = dict(last._known.items())  # `dict` of it itself would ask for keys that may be gone by then
+            since = last.number
+            self._reads = {
+                key: read for key, read in last._reads.items() if all(cell.is_unchanged_since(since) for cell in read)
+            }
+            self._recent = {key: cell for key, cell in known.items() if key in self._reads}
+            self._known.update(self._recent)
+            self._tokens = {key: token for key, token in last._tokens.items() if key in self._reads}
+            last._tokens = {}  # what is packed of the others goes with what stands for them
+            if 2 * len(self._reads) > len(last._reads):
+                self.is_used, self.runs = last.is_used, last.runs
 
     def held_bytes(self) -> int:
         """The bytes of the values that are there."""
-        return sum(cell.size * cell.dtype.itemsize for cell in list(self._known.values()) if cell.dtype is not None)
+        return sum(map(_nbytes, list(self._known.values())))
 
     def token(self, key: Hashable) -> ArrayCell:
         """An array of one element that stands for a value, also while that is not there."""
@@ -65,10 +87,14 @@ class Generation:
             if found is None:
                 self.is_used = True
                 fixed = compiled.fixed[key]
-                self._recent = {}  # where nobody has those any more, their memory is that of the next ones
-                self._recent = dict(zip(fixed.keys, _computed(fixed, cells), strict=True))
+                # Where nobody has a large one any more, its memory is that of the next ones. A bias is there until it
+                # is read: weights come first, to be packed, and both are made at once.
+                self._recent = {key: cell for key, cell in self._recent.items() if _nbytes(cell) <= _SMALL_BYTES}
+                made, read = _computed(fixed, cells)
+                self._recent.update(zip(fixed.keys, made, strict=True))
+                self._reads.update(dict.fromkeys(fixed.keys, read))
+                found = self._recent[key]
                 self._known.update({key: cell for key, cell in self._recent.items() if key not in self._known})
-                found = self._known[key]
             return found
 
     def let_go(self) -> None:
@@ -129,10 +155,16 @@ class FixedValues:
         with self._lock:
             number = next(WRITES)
             last = self._generation
-            if last.number < 0 or not self.is_current(last):
-                if last.is_used:
-                    self.restlessness.note_end(last.runs)
+            if last.number < 0:
                 self._begin(Generation(number))
+                self._tell()
+            elif not self.is_current(last):
+                renewed = Generation(number, last)
+                if last.is_used and not renewed.is_used:  # most of it is old
+                    self.restlessness.note_end(last.runs)
+                self._generation = renewed
+                for reader in list(self._readers):
+                    reader.renew()
                 self._tell()
             return self._generation
 
@@ -176,16 +208,22 @@ class FixedValues:
             )
 
 
-def _computed(fixed: FixedPlan | FoldedOnHost, cells: Sequence[ArrayCell]) -> list[ArrayCell]:
-    """The results of a plan or of NumPy, in new arrays; cells: all that an inference has."""
+def _computed(
+    fixed: FixedPlan | FoldedOnHost, cells: Sequence[ArrayCell]
+) -> tuple[list[ArrayCell], Sequence[ArrayCell]]:
+    """The results of a plan or of NumPy, in new arrays, and those that were read; cells: all that an inference has."""
     if isinstance(fixed, FoldedOnHost):
         return fixed.computed(cells)
     from atled.graph.run.binding import Binding  # lazy: NumPy computes all of most inferences
 
-    plan = fixed.plan
+    plan, arrays = fixed.plan, fixed.arrays(cells)
     made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
-    Binding(plan, fixed.arrays(cells), made, [value for _, value in plan.floats]).run()
-    return made
+    Binding(plan, arrays, made, [value for _, value in plan.floats]).run()
+    return made, [arrays[number] for number in dict.fromkeys(number for number, *_ in plan.requests)]
+
+
+def _nbytes(cell: ArrayCell) -> int:
+    return 0 if cell.dtype is None else cell.size * cell.dtype.itemsize
 
 
 def _forget_all() -> None:

@@ -55,15 +55,18 @@ class _Values(Looks):
 
     cells: the outside arrays.
     made: arrays that have memory of a cell, by their identity.
+    read: the outside arrays that were asked for, by number.
     """
 
     def __init__(self, leaves: Leaves, cells: Sequence[ArrayCell]) -> None:
         super().__init__(leaves)
         self._cells = cells
+        self.read: dict[int, ArrayCell] = {}
         self._made: dict[int, tuple[np.ndarray, ArrayCell]] = {}
 
     def _array(self, number: int, desc: ArrayDesc) -> np.ndarray:
-        storage = self._cells[number].copy_at(HOST, desc.dtype)
+        cell = self.read[number] = self._cells[number]
+        storage = cell.copy_at(HOST, desc.dtype)
         assert isinstance(storage, HostStorage)
         return storage.array(desc.shape, desc.dtype)
 
@@ -102,8 +105,8 @@ class FoldedOnHost:
         self._compute = compute
         self._leaves = leaves
 
-    def computed(self, cells: Sequence[ArrayCell]) -> list[ArrayCell]:
-        """The results, in new arrays.
+    def computed(self, cells: Sequence[ArrayCell]) -> tuple[list[ArrayCell], Sequence[ArrayCell]]:
+        """The results, in new arrays, and the arrays that they were computed from.
 
         cells: the outside arrays of the inference.
         """
@@ -111,7 +114,7 @@ class FoldedOnHost:
         with np.errstate(all="ignore"):  # as kernels do: a variance below 0 gives NaN
             found = self._compute(values)
         assert found is not None, "as when it was compiled"
-        return [values.cell(array) for array in found]
+        return [values.cell(array) for array in found], list(values.read.values())
 
 
 def fits(calls: Sequence[OneCall], operands: Sequence[Operand], dtype: np.dtype, leaves: Leaves) -> bool:

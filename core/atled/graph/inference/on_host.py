@@ -191,7 +191,12 @@ class OnHost(Runner):
 
     def let_go(self) -> None:
         """See Runner."""
-        self._known = self._packs = None
+        self._packs = None
+        self.renew()
+
+    def renew(self) -> None:
+        """See Runner."""
+        self._known = None
         for lane in list(self._lanes.values()):
             lane.let_go()
 

@@ -59,6 +59,10 @@ class Runner(ABC):
     def let_go(self) -> None:
         """Keep nothing alive that is read beside inputs, until the next run; others may be running it."""
 
+    def renew(self) -> None:
+        """Likewise, but for what may be packed of parameters that nobody wrote."""
+        self.let_go()
+
 
 class BoundRunner(Runner):
     """Any plan, and any that is observed: each run binds it to arrays of its own."""

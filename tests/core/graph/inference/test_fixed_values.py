@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
+from atled.arrays.cell import ArrayCell
 from atled.graph.inference import fixed_values
+from atled.graph.run import packs
 from atled_contexts import Context
 
 CONTEXTS = {
@@ -71,6 +74,72 @@ def test_a_write_has_them_computed_again(computed):
     after = infer(ONES)
     assert len(computed) == 2
     np.testing.assert_allclose(after - before, 1 / np.sqrt(1 + 1e-5), rtol=1e-5)
+
+
+def deep_network(count: int = 5):
+    x = h = nn.Variable((1, 3, 8, 8))
+    for number in range(count):
+        h = PF.convolution(h, 16, (3, 3), pad=(1, 1), with_bias=False, name=f"c{number}")
+        h = F.relu(PF.batch_normalization(h, batch_stat=False, name=f"n{number}"))
+    return x, PF.affine(F.global_average_pooling(h), 4, name="head")
+
+
+def test_a_write_has_only_that_computed_and_packed_again_which_depends_on_it(computed, monkeypatch):
+    packed = []
+    fill = packs._fill
+    monkeypatch.setattr(
+        packs, "_fill", lambda item, storage: packed.append(item.packed.step.name) or fill(item, storage)
+    )
+    x, y = deep_network()
+    infer = nn.inference(y, x)
+    for _ in range(10):
+        infer(ONES)
+    assert len(computed) == 5
+    bytes_before = held_bytes()
+    for name, values in (("n3/bn/var", 1), ("c2/conv/W", 1), ("head/affine/W", 0)):
+        parameter = nn.get_parameters(grad_only=False)[name]
+        parameter.d = parameter.d + 0.5
+        before = len(computed), len(packed)
+        for _ in range(9):
+            found = infer(ONES)
+        assert len(computed) - before[0] == values, name
+        assert len(packed) - before[1] <= 1, name
+        assert held_bytes() == bytes_before, name
+    x.d = ONES
+    y.forward()
+    np.testing.assert_allclose(found, y.d, rtol=1e-4)
+
+
+def test_what_most_values_do_not_depend_on_may_be_written_at_each_call(computed):
+    x, y = deep_network()
+    infer = nn.inference(y, x)
+    infer(ONES)
+    assert len(computed) == 5
+    for number in range(12):
+        nn.get_parameters()["head/affine/b"].d = number
+        nn.get_parameters()["n4/bn/beta"].d = number
+        infer(ONES)
+        assert len(computed) == 6 + number
+    assert not nn.explain(infer).note
+
+
+def test_values_are_taken_over_by_what_they_were_read_from():
+    parameters = [ArrayCell(1), ArrayCell(1)]
+    for cell in parameters:
+        cell.settle()
+    values = fixed_values.FixedValues(parameters)
+    first = values.current()
+    kept = []
+    for number, cell in enumerate(parameters):
+        fixed = SimpleNamespace(keys=(number,), computed=lambda cells, read=cell: ([ArrayCell(1)], [read]))
+        compiled = SimpleNamespace(fixed={number: fixed})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fixed_values, "FoldedOnHost", SimpleNamespace)
+            kept.append(first.value(number, compiled, parameters))
+    parameters[0].fill(2)
+    second = values.current()
+    assert second is not first
+    assert second._known.get(0) is None and second._known.get(1) is kept[1]
 
 
 def test_without_room_they_are_computed_each_time_and_that_is_said_once(computed, caplog):
