@@ -39,8 +39,10 @@ class InlineEntryWord(IntEnum):
     CODE = 8  # of the result's cell
     ADDRESS = 9  # where the slot `address` of the storages is, in bytes
     EXPORTED = 10  # the same of their slot `exported`
-    PATTERN = 11  # what a call is recorded from
-    GIVEN = 12
+    ROOT = 11  # the same of their slot `_root`; -1: they have none
+    VIEW_END = 12  # and of `_view_end`
+    PATTERN = 13  # what a call is recorded from
+    GIVEN = 14
 
 
 class InlineObjectWord(IntEnum):
@@ -48,8 +50,9 @@ class InlineObjectWord(IntEnum):
 
     An array is `free` for a result if nothing but its ring refers to it, nothing but the array to its cell, and nothing
     but the cell to its storage; if the cell has the result's code and these slots hold what they do in a new array:
-    PENDING and COPIES None, ZEROED, IS_DATA and that of the storage False, USE the object UNUSED. The same holds of a
-    cell in a ring of cells.
+    PENDING and COPIES None, ZEROED, IS_DATA and EXPORTED of the storage False, USE the object UNUSED. The same holds of
+    a cell in a ring of cells. EXPORTED becomes False where the views are gone: where VIEW_END is not None, and its
+    VIEW_END_GONE is ROOT.
 
     A recorded call makes an object of the type RECORDED, whose slots `VALUE_...` get the result's shape and cell, the
     PATTERN of the entry, the tuple of the inputs' values, what is extra, DETAILS, and a weak reference to a new
@@ -82,3 +85,4 @@ class InlineObjectWord(IntEnum):
     VARIABLE = 23  # the type
     RECORDED = 24  # the type
     DETAILS = 25
+    VIEW_END_GONE = 26

@@ -97,7 +97,9 @@ class Variable(Operators):
     @property
     def d(self) -> np.ndarray:
         """The values as a writable NumPy view; assigning broadcasts into the array and keeps its dtype."""
-        return self.value.data.data
+        value = self.value
+        array = value.details.data  # which few results have, and to make one takes as long as a small call
+        return value.cell.shown(value.shape) if array is None else array.data
 
     @d.setter
     def d(self, values: Any) -> None:

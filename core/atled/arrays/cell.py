@@ -559,6 +559,13 @@ class ArrayCell:
         self.zeroed = False
         return storage
 
+    def shown(self, shape: tuple[int, ...]) -> np.ndarray:
+        """The values as a writable NumPy view of a shape, for a user."""
+        storage = self.host()
+        self.touched()
+        assert self.dtype is not None
+        return storage.export(shape, self.dtype)
+
     def cast(self, dtype: np.dtype) -> HostStorage:
         """The head, in host memory with another dtype, values kept."""
         if self.storage is None:

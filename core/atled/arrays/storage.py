@@ -189,7 +189,7 @@ def _from_system(nbytes: int) -> np.ndarray:
     return np.empty(nbytes, np.uint8)
 
 
-class _ViewEnd:
+class ViewEnd:
     """Notes when the views of a storage went. Not the storage itself: a callback of its own would keep it alive.
 
     number: by the count of writes when that was.  gone: the reference to the root of those that went last.
@@ -240,7 +240,7 @@ class HostStorage:
         self.nbytes = nbytes
         self.seen_changed = False
         self._root: weakref.ref[np.ndarray] | None = None
-        self._view_end: _ViewEnd | None = None
+        self._view_end: ViewEnd | None = None
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """A view for the engine's own use, which must keep this storage alive itself."""
@@ -260,7 +260,7 @@ class HostStorage:
             # view derived from it, which makes `has_live_view` exact.
             root = np.frombuffer(self._buffer[0].data, np.uint8)
             if self._view_end is None:
-                self._view_end = _ViewEnd()
+                self._view_end = ViewEnd()
             self._root = weakref.ref(root, self._view_end)
         return np.ndarray(shape, dtype, root)
 

@@ -25,7 +25,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ABSENT, ArrayCell, Use, code_of
 from atled.arrays.place import HOST, ArrayClass, DeviceStorage, Place
 from atled.arrays.spares import NEVER, NOBODYS, Counts, Spares, proven, reuses
-from atled.arrays.storage import HostStorage
+from atled.arrays.storage import HostStorage, ViewEnd
 from atled.calling.call_tables import INLINE_CACHES
 from atled.graph.record.value import PLAIN, RecordedValue, Value
 from atled.graph.run.inline_launch import InlineLaunch, Make
@@ -169,7 +169,9 @@ class _Entry:
         self.key = (call.pattern.spec.name, *shapes, *codes, *attributes)
         self._shapes = (*shapes, call.shape)
         code = code_of(spares.place, spares.dtype)
-        offsets = _storage_offsets(HostStorage if spares.place is HOST else DeviceStorage)
+        on_host = spares.place is HOST
+        offsets = _storage_offsets(HostStorage if on_host else DeviceStorage)
+        root, view_end = _view_offsets() if on_host else (-1, -1)
         head: dict[InlineEntryWord, int] = {
             InlineEntryWord.OWNER: id(self),
             InlineEntryWord.TABLE: id(table),
@@ -182,6 +184,8 @@ class _Entry:
             InlineEntryWord.CODE: id(code),
             InlineEntryWord.ADDRESS: offsets[0],
             InlineEntryWord.EXPORTED: offsets[1],
+            InlineEntryWord.ROOT: root,
+            InlineEntryWord.VIEW_END: view_end,
             InlineEntryWord.PATTERN: id(call.pattern),
         }
         words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
@@ -303,6 +307,7 @@ _SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
     InlineObjectWord.VALUE_EXTRA: (Value, "extra"),
     InlineObjectWord.VALUE_DETAILS: (Value, "details"),
     InlineObjectWord.VALUE_HANDLE: (Value, "handle"),
+    InlineObjectWord.VIEW_END_GONE: (ViewEnd, "gone"),
 }
 
 _ARRAY_SLOTS = [InlineObjectWord.ARRAY_CELL, InlineObjectWord.ARRAY_SHAPE]
@@ -327,6 +332,12 @@ def _storage_offsets(kind: type) -> tuple[int, int]:
 
 
 @functools.cache
+def _view_offsets() -> tuple[int, int]:
+    """Where a host storage has the root of its views, and what notes their end."""
+    return slot_offset(HostStorage, "_root"), slot_offset(HostStorage, "_view_end")
+
+
+@functools.cache
 def _objects() -> np.ndarray:
     """The words of `InlineObjectWord`; all objects live as long as the process."""
     offsets = {word: slot_offset(kind, name) for word, (kind, name) in _SLOTS.items()}
@@ -338,7 +349,7 @@ def _is_layout_known() -> bool:
     """Whether this is CPython with words of 64 bits, where `id` is an address and the type is the second word."""
     if sys.implementation.name != "cpython" or sys.maxsize >> 32 == 0:
         return False
-    offsets = [*_objects(), *_storage_offsets(HostStorage), *_storage_offsets(DeviceStorage)]
+    offsets = [*_objects(), *_storage_offsets(HostStorage), *_storage_offsets(DeviceStorage), *_view_offsets()]
     return ctypes.c_void_p.from_address(id(NOBODYS) + 8).value == id(type(NOBODYS)) and min(offsets) >= 0
 
 

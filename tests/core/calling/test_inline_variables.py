@@ -148,6 +148,43 @@ def test_results_that_are_held_or_shown_are_not_used_again():
     assert all((each == [4, 6]).all() for each in shown)
 
 
+@pytest.mark.parametrize("of_arrays", [False, True])
+def test_a_result_is_used_again_once_its_views_are_gone(of_arrays: bool):
+    x = variable(1, 2)
+    given = x.data if of_arrays else x
+    function = F.mul2.__globals__
+    for _ in range(3):
+        F.mul2(given, given)
+    made = function["_inline" if of_arrays else "_inline_variables"]
+    calls, attributes = here().arrays, without_attributes(F.mul2)
+
+    def shown() -> np.ndarray:
+        result = made(calls, given, given, *attributes)
+        return result.data if of_arrays else result.d
+
+    addresses = {shown().__array_interface__["data"][0] for _ in range(10)}
+    assert len(addresses) == 1
+    view = shown()[1:]
+    assert made(calls, given, given, *attributes) is None and view == 4  # there is one, which is shown
+    cycle: list[Any] = [view]
+    cycle.append(cycle)
+    del view, cycle
+    gc.collect()
+    assert shown().tolist() == [1, 4]
+
+
+def test_values_are_shown_without_details_of_their_own():
+    x = variable(1, 2)
+    for _ in range(2):  # the second one is made as the first one was
+        y = x * 2.0
+    shown = y.d
+    assert y.value.details.is_shared and shown.tolist() == [2, 4]
+    shown[0] = 7
+    assert y.d.tolist() == [7, 4] and y.data.data.tolist() == [7, 4] and F.sum(y).d == 11
+    y.data = nn.NdArray.from_numpy_array(np.array([3, 3], np.float32))
+    assert y.d.tolist() == [3, 3] and y.d.shape == (2,)
+
+
 def test_a_result_lives_as_long_as_what_is_computed_from_it():
     x = variable(1, 2)
     for _ in range(3):

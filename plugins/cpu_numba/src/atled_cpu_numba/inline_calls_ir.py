@@ -66,9 +66,9 @@ define internal i1 @slot_is(ptr %object, ptr %objects, i64 %slot, i64 %number) a
   ret i1 %same
 }
 
-; Have a slot of a new object hold an object; the reference is taken over.
-define internal void @put(ptr %object, ptr %objects, i64 %slot, ptr %value) alwaysinline {
-  %offset = call i64 @word(ptr %objects, i64 %slot)
+; Have a slot of an object hold an object; the reference is taken over, that to what it held is given away.
+define internal void @put(ptr %object, ptr %words, i64 %slot, ptr %value) alwaysinline {
+  %offset = call i64 @word(ptr %words, i64 %slot)
   %at = getelementptr i8, ptr %object, i64 %offset
   store ptr %value, ptr %at
   ret void
@@ -124,19 +124,41 @@ has.cell:
 has.storage:                           ; one with a code has some
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %storage.unheld = call i1 @has_references(ptr %storage, i32 1)
-  %exported = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_EXPORTED})
-  %false = call ptr @object(ptr %objects, i64 {OBJECT_FALSE})
-  %hidden = icmp eq ptr %exported, %false
   %pending = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_PENDING}, i64 {OBJECT_NONE})
   %zeroed = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_ZEROED}, i64 {OBJECT_FALSE})
   %is.data = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_IS_DATA}, i64 {OBJECT_FALSE})
   %unused = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_USE}, i64 {OBJECT_UNUSED})
-  %three = and i1 %storage.unheld, %hidden
-  %four = and i1 %three, %pending
+  %four = and i1 %storage.unheld, %pending
   %five = and i1 %four, %zeroed
   %six = and i1 %five, %is.data
   %seven = and i1 %six, %unused
-  ret i1 %seven
+  br i1 %seven, label %as.new, label %no
+as.new:
+  %exported = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_EXPORTED})
+  %false = call ptr @object(ptr %objects, i64 {OBJECT_FALSE})
+  %hidden = icmp eq ptr %exported, %false
+  br i1 %hidden, label %yes, label %shown
+shown:                                 ; to a user, who may hold a view no more: `HostStorage.is_shown_no_more`
+  %root.offset = call i64 @word(ptr %entry, i64 {ENTRY_ROOT})
+  %has.views = icmp sgt i64 %root.offset, 0
+  br i1 %has.views, label %has.end, label %no
+has.end:
+  %end = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_VIEW_END})
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %endless = icmp eq ptr %end, %none
+  br i1 %endless, label %no, label %ended
+ended:
+  %root = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ROOT})
+  %gone = call ptr @slot(ptr %end, ptr %objects, i64 {OBJECT_VIEW_END_GONE})
+  %is.gone = icmp eq ptr %root, %gone
+  br i1 %is.gone, label %hide, label %no
+hide:
+  call void @Py_IncRef(ptr %false)
+  call void @put(ptr %storage, ptr %entry, i64 {ENTRY_EXPORTED}, ptr %false)
+  call void @Py_DecRef(ptr %exported)
+  br label %yes
+yes:
+  ret i1 true
 no:
   ret i1 false
 }
