@@ -14,6 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.narrow_writer import memory_intrinsic
 from atled_cpu_numba.kernels.shared.paired_windows import PairedLanes
 from atled_cpu_numba.kernels.shared.short_windows import Lanes, in_parts
@@ -129,8 +130,8 @@ class Filter:
 
         def elements(row):
             if ahead is not None and lanes.width >= w.width:
-                for part in range(self.stride):
-                    w.prefetch(w.at(row, builder.add(builder.add(begin, w.number(part * w.width)), ahead)))
+                for place in range(0, self.stride * w.width, max(w.width, LINE_BYTES // w.size)):
+                    w.prefetch(w.at(row, builder.add(builder.add(begin, w.number(place)), ahead)))
             return lanes.elements(3, self.stride, row, begin, first, end, otherwise=nothing)
 
         return elements

@@ -28,7 +28,9 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled
 
 _ROWS = {1: 4, 2: 2}  # of windows at a time, by stride: with the filter they fill the registers
-_MOST_IN_STRIPS = 8  # vectors of windows in a row: of wider planes rows are read to their end
+# Vectors of a plane in a row: wider planes are read by rows. Of a taller strip, what is asked for of the next plane
+# evicts what is read of this one from the level-1 cache.
+_MOST_IN_STRIPS = 8
 _MOST_NARROW = 128  # windows in a row of half or bf16, in strips too
 _WIDTHS = (1, 2)  # of vectors for narrow planes: what part of a register
 _ELEMENTS_PER_US = {1: 2e3, 2: 1e3}  # cautious rates of one core, for the number of shares
@@ -150,8 +152,8 @@ def suits(problem: Problem) -> bool:
 
 def _in_strips(p: Problem) -> bool:
     """Whether one vector of all rows is computed after the other."""
-    most = _MOST_IN_STRIPS * lanes_of(real_of(p.dtype)).vector if p.dtype in REALS else _MOST_NARROW
-    return p.pad[0] == 1 and p.result[1] <= most
+    is_wide = p.stride * p.result[1] > _MOST_IN_STRIPS * lanes_of(real_of(p.dtype)).vector
+    return p.pad[0] == 1 and (not is_wide if p.dtype in REALS else p.result[1] <= _MOST_NARROW)
 
 
 def _part(p: Problem) -> int:
