@@ -263,7 +263,7 @@ class Binding:
         return True
 
     def _is_current(self) -> bool:
-        """Whether every array still has the storage that is used here; if so, sets their `plans` again."""
+        """Whether every array still has the storage that is used here; if so, each has the `use` of this plan again."""
         if any(cell.storage is not storage or cell.travels for cell, storage in self._heads):
             return False
         if self._on_devices is not None and not self._on_devices.is_current:

@@ -2,7 +2,7 @@
 
 It is called as any kernel, with the address of its block (`LoopWord`, then the tables). As it may take long, it comes
 back early to give the interpreter its turn, or where workers are yet to be started: its result is then one of those
-that `RESULTS_IR` tells apart, all below any that other kernels return, and a call with part = 1 goes on with it.
+that `is_special` knows, all below any that other kernels return, and a call with part = 1 goes on with it.
 """
 
 from __future__ import annotations
