@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import threading
@@ -14,8 +13,8 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.arrays.constants import CONSTANTS
-from atled.keyed import Description
 from atled.logger import logger
+from ways_of_writing import all_ways, by_output_of_an_op
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((3, 4, 160), "f")
@@ -100,104 +99,20 @@ def test_random_draws_make_every_run_another_one():
     assert step_count(y) == before - 1
 
 
-def by_view(w):
-    w.d[...] = WEIGHTS[1]
-
-
-def by_data(w):
-    w.data.data = WEIGHTS[1]
-
-
-def by_d(w):
-    w.d = WEIGHTS[1]
-
-
-def by_copy_from(w):
-    w.data.copy_from(nn.NdArray.from_numpy_array(WEIGHTS[1]))
-
-
-def by_another_array(w):
-    w.data = nn.NdArray.from_numpy_array(WEIGHTS[1])
-
-
-def by_foreign_export(w):
-    foreign = np.from_dlpack(w.data)
-    # By its address: to NumPy 2.0 the arrays of others are read-only.
-    ctypes.memmove(foreign.ctypes.data, WEIGHTS[1].ctypes.data, foreign.nbytes)
-
-
-def by_assignment(w):
-    d = Description()
-    d.assign(d.leaf(w.data), d.leaf(nn.NdArray.from_numpy_array(WEIGHTS[1])))
-    d.run()
-
-
-def by_output_of_an_op(w):
-    F.identity(nn.NdArray.from_numpy_array(WEIGHTS[1]), outputs=[w.data])
-
-
-def by_result_of_another_plan(w):
-    y = F.identity(leaf(WEIGHTS[1]))
-    y.data = w.data
-    y.forward()
-
-
-def by_fill(w):
-    w.data.fill(3)
-    by_d(w)
-
-
-def by_cast(w):
-    w.data.cast(np.float64)
-    by_d(w)
-
-
-def by_reshaped_view(w):
-    w.data.data.reshape(-1)[:] = WEIGHTS[1].ravel()
-
-
-def by_solver(w):
-    w.grad.data = w.data.data - WEIGHTS[1]
-    solver = S.Sgd(1.0)
-    solver.set_parameters({"w": w})
-    w.need_grad = True
-    solver.update()
-    w.need_grad = False
-    np.testing.assert_allclose(w.data.data, WEIGHTS[1], atol=1e-5)
-    by_d(w)
-
-
-WAYS = [
-    by_view,
-    by_data,
-    by_d,
-    by_copy_from,
-    by_another_array,
-    by_foreign_export,
-    by_assignment,
-    by_output_of_an_op,
-    by_result_of_another_plan,
-    by_fill,
-    by_cast,
-    by_reshaped_view,
-    by_solver,
-]
-
-
-@pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
+@all_ways
 def test_no_way_of_writing_leaves_a_stale_value(graph, write):
     x, w, _, y = graph
-    write(w)
+    write(w, WEIGHTS[1])
     for number in range(6):
         x.d = ROWS[number % 3]
         y.forward()
         np.testing.assert_array_equal(y.d, computed(ROWS[number % 3], WEIGHTS[1]))
 
 
-@pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
+@all_ways
 def test_nor_does_one_between_runs_of_which_nothing_else_changes(graph, write):
     x, w, _, y = graph
-    write(w)
+    write(w, WEIGHTS[1])
     for _ in range(6):
         y.forward()
         np.testing.assert_array_equal(y.d, computed(x.data.data.copy(), WEIGHTS[1]))
@@ -512,7 +427,7 @@ def test_an_op_that_writes_an_array_while_a_value_is_made_of_it_leaves_none_of_t
         return status
 
     monkeypatch.setattr(one_call.NativeCall, "_compute", compute)
-    by_output_of_an_op(w)
+    by_output_of_an_op(w, WEIGHTS[1])
     monkeypatch.undo()
     for _ in range(3):
         rows = run(x, y)

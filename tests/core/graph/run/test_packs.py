@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 
 import numpy as np
@@ -13,6 +12,7 @@ import atled.functions as F
 import atled.solvers as S
 from atled.arrays.constants import CONSTANTS
 from atled.keyed import Description
+from ways_of_writing import all_ways
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.standard_normal((2, 16, 12, 12), "f")
@@ -68,92 +68,10 @@ def test_results_are_the_same_bits_with_and_without(graph):
     np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
 
 
-def by_view(w):
-    w.d[...] = WEIGHTS[1]
-
-
-def by_data(w):
-    w.data.data = WEIGHTS[1]
-
-
-def by_d(w):
-    w.d = WEIGHTS[1]
-
-
-def by_copy_from(w):
-    w.data.copy_from(nn.NdArray.from_numpy_array(WEIGHTS[1]))
-
-
-def by_another_array(w):
-    w.data = nn.NdArray.from_numpy_array(WEIGHTS[1])
-
-
-def by_foreign_export(w):
-    foreign = np.from_dlpack(w.data)
-    # By its address: to NumPy 2.0 the arrays of others are read-only.
-    ctypes.memmove(foreign.ctypes.data, WEIGHTS[1].ctypes.data, foreign.nbytes)
-
-
-def by_assignment(w):
-    d = Description()
-    d.assign(d.leaf(w.data), d.leaf(nn.NdArray.from_numpy_array(WEIGHTS[1])))
-    d.run()
-
-
-def by_formula_in_place(w):
-    d = Description()
-    target = d.leaf(w.data)
-    d.assign(target, d.call("Mul2", target, d.number(2.0)))
-    d.run()
-    by_copy_from(w)
-
-
-def by_output_of_an_op(w):
-    F.identity(nn.NdArray.from_numpy_array(WEIGHTS[1]), outputs=[w.data])
-
-
-def by_another_plan(w):
-    y = F.identity(leaf(WEIGHTS[1]))
-    y.data = w.data
-    y.forward()
-    w.data = y.data
-
-
-def by_fill(w):
-    w.data.fill(3)
-    by_d(w)
-
-
-def by_cast(w):
-    w.data.cast(np.float64)
-    by_d(w)
-
-
-def by_reshaped_view(w):
-    w.data.data.reshape(-1)[:] = WEIGHTS[1].ravel()
-
-
-WAYS = [
-    by_view,
-    by_data,
-    by_d,
-    by_copy_from,
-    by_another_array,
-    by_foreign_export,
-    by_assignment,
-    by_formula_in_place,
-    by_output_of_an_op,
-    by_another_plan,
-    by_fill,
-    by_cast,
-    by_reshaped_view,
-]
-
-
-@pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
+@all_ways
 def test_no_way_of_writing_leaves_a_stale_pack(graph, write):
     _, w, y = graph
-    write(w)
+    write(w, WEIGHTS[1])
     for _ in range(4):
         y.forward()
         np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[1]))
