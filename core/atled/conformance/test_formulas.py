@@ -10,10 +10,10 @@ from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare
 from atled.conformance.direct import Launch
 from atled.conformance.formulas import AttachedLaunch, attached_calls, may_be_grouped, run_group, with_formulas
+from atled.conformance.skipping import accepting
 from atled.dtypes import is_float
 from atled.errors import in_words
 from atled.graph.compile.formulas import takes_formulas
-from atled_contexts import Implementation
 
 _MEMBERS = 3
 
@@ -24,7 +24,7 @@ def test_attached(case: Case) -> None:
     if not takes_formulas(case.spec):
         pytest.skip("the op takes no formulas")
     results = dict(enumerate(case.expected()[0]))
-    for made in _accepting(case):
+    for made in accepting(case):
         names = (*case.spec.input_names, *case.spec.outputs)
         unknown = [name for name in made.attaches if name not in names]
         assert not unknown, f"{made}: attaches {unknown[0]!r}, which is no input or output of {case.name}"
@@ -50,7 +50,7 @@ def test_groups(case: Case) -> None:
     """A group of calls gives what the calls give one by one, to the last bit."""
     if not may_be_grouped(case):
         pytest.skip("such calls are in no group")
-    for made in _accepting(case):
+    for made in accepting(case):
         if made.prepare_group is None:
             continue
         alone, together = ([Launch(case, made) for _ in range(_MEMBERS)] for _ in range(2))
@@ -66,10 +66,3 @@ def test_groups(case: Case) -> None:
             for want, got in zip(one.results(), other.results(), strict=True):
                 same = np.array_equal(want, got, equal_nan=is_float(want.dtype))
                 assert same, f"{made}: call {number} of a group gives something else than alone"
-
-
-def _accepting(case: Case) -> list[Implementation]:
-    reason = case.subject.why_refused(case)
-    if reason:
-        pytest.skip(reason)
-    return case.subject.accepting(case)

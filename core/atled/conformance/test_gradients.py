@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import Gradients, compare
 from atled.conformance.running import widened
+from atled.conformance.skipping import skip_refused
 
 _LOOSER = 10  # gradients are compositions of several ops, whose errors add up
 _LOOSER_TWICE = 50
@@ -41,9 +41,7 @@ def test_second_gradients(case: Case) -> None:
 
 def _both(case: Case) -> tuple[Gradients, Gradients]:
     """The gradients of a case as the plugin computes them, with the reference for what it lacks, and as it should."""
-    reason = case.subject.why_refused(case)
-    if reason:
-        pytest.skip(reason)
+    skip_refused(case)
     mixed = case.subject.mixed(case.backend, case.type_config)
     return Gradients(case.spec, case.sample, mixed), Gradients(case.spec, case.sample, case.subject.reference("double"))
 

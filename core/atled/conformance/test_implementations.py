@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import numpy as np
-import pytest
 
 from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare, output_names
 from atled.conformance.direct import Launch, launches
 from atled.conformance.formulas import may_be_grouped, run_group
+from atled.conformance.skipping import accepting, skip_refused
 from atled.conformance.watching import watch, watch_queue
 from atled.dtypes import is_float
 from atled.errors import in_words
@@ -68,7 +68,7 @@ def test_accepts(case: Case) -> None:
 def test_runs(case: Case) -> None:
     """What was accepted is prepared and runs, by every implementation that accepts it, and gives the right values."""
     expected, changed = case.expected()
-    for made in _accepting(case):
+    for made in accepting(case):
         title = _title(case, made)
         try:
             launch = Launch(case, made)
@@ -99,7 +99,7 @@ def test_runs(case: Case) -> None:
 @over(cases.samples)
 def test_omissions(case: Case) -> None:
     """What an implementation `omits` are auxiliary outputs; without them the others are the same, to the last bit."""
-    for made in _accepting(case):
+    for made in accepting(case):
         title, auxiliary = _title(case, made), case.spec.auxiliary
         unknown = [name for name in made.omits if name not in auxiliary]
         assert not unknown, f"{title}: omits {unknown[0]!r}, which is no auxiliary output of {case.name}"
@@ -214,7 +214,7 @@ def test_placement(case: Case) -> None:
 @over(cases.first_samples)
 def test_threads(case: Case) -> None:
     """Several threads run one prepared call at the same time, each on arrays of its own."""
-    for made in _accepting(case):
+    for made in accepting(case):
         first = Launch(case, made)
         crowd = [first, *(Launch(case, made, first.prepared) for _ in range(_THREADS - 1))]
         for form in first.forms:
@@ -242,15 +242,8 @@ def _run_together(crowd: Sequence[Launch], form: str) -> list[list[np.ndarray]]:
         return list(pool.map(work, enumerate(crowd), timeout=_TIMEOUT_S))
 
 
-def _accepting(case: Case) -> list[Implementation]:
-    reason = case.subject.why_refused(case)
-    if reason:
-        pytest.skip(reason)
-    return case.subject.accepting(case)
-
-
 def _launches(case: Case) -> list[Launch]:
-    _accepting(case)
+    skip_refused(case)
     return launches(case)
 
 

@@ -16,6 +16,7 @@ import atled.solvers as S
 from atled.conformance.cases import Case, Topic, backends, elementwise, over
 from atled.conformance.checks import strided
 from atled.conformance.direct import Launch, launches
+from atled.conformance.skipping import skip_refused
 from atled.conformance.subject import Subject
 from atled.conformance.watching import bytes_in_use
 from atled.dtypes import epsilon
@@ -182,8 +183,7 @@ def test_memory_of_graphs(subject: Subject, case: Topic) -> None:
 @over(elementwise)
 def test_leaks(case: Case) -> None:
     """Running a prepared call over and over takes no more memory of Python and NumPy."""
-    if case.subject.why_refused(case):
-        pytest.skip(case.subject.why_refused(case))
+    skip_refused(case)
     for launch in launches(case.resized(_LEAK_SHAPE)):
         form = next(iter(launch.forms))
         for _ in range(_LEAK_RUNS):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pytest
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call
@@ -13,6 +12,7 @@ from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare, output_names
 from atled.conformance.direct import Launch
+from atled.conformance.skipping import skip_refused
 from atled.conformance.strided import BESIDE, apart, turned
 from atled.errors import in_words
 from atled_contexts import Implementation
@@ -24,9 +24,7 @@ _WAYS: tuple[tuple[_Strides, _Strides], ...] = ((turned, apart), (apart, turned)
 @over(cases.on_views)
 def test_strides(case: Case) -> None:
     """Inputs and outputs that an implementation takes with strides (`strides=`) may be views, if it accepts that."""
-    reason = case.subject.why_refused(case)
-    if reason:
-        pytest.skip(reason)
+    skip_refused(case)
     expected, changed = case.expected()
     for made in case.subject.accepting(case):
         for ways in _WAYS:

@@ -9,6 +9,7 @@ from atled.conformance import cases
 from atled.conformance.cases import Case, RefusedCase, over
 from atled.conformance.checks import check_refused, check_values, output_names
 from atled.conformance.running import call, oracle, typed, widened
+from atled.conformance.skipping import skip_refused
 from atled.conformance.subject import rounded
 from atled.errors import in_words
 from atled_contexts import SelectionError
@@ -19,23 +20,17 @@ _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.9, -104
 _HUGE = (3e38, -3e38)  # close to the largest float32; for one input only: of several, the order of operations decides
 
 
-def _skip_refused(case: Case) -> None:
-    reason = case.subject.why_refused(case)
-    if reason:
-        pytest.skip(reason)
-
-
 @over(cases.samples)
 def test_values(case: Case) -> None:
     """The op gives what its reference gives, within the spec's tolerance, and runs on the backend that was asked."""
-    _skip_refused(case)
+    skip_refused(case)
     check_values(case.spec, case.sample, case.context)
 
 
 @over(cases.other_precisions)
 def test_precisions(case: Case) -> None:
     """The same in every other type config, with results of its dtype."""
-    _skip_refused(case)
+    skip_refused(case)
     outcome = check_values(case.spec, case.sample, case.context)
     for name, desc, got in zip(
         output_names(case.spec, outcome.results), case.call.outputs, outcome.results, strict=True
@@ -46,7 +41,7 @@ def test_precisions(case: Case) -> None:
 @over(cases.elementwise)
 def test_edge_shapes(case: Case) -> None:
     """An elementwise op computes 0-dimensional, empty, tiny and odd arrays."""
-    _skip_refused(case)
+    skip_refused(case)
     for shape in _SHAPES:
         _check_shape(case, shape)
 
@@ -54,7 +49,7 @@ def test_edge_shapes(case: Case) -> None:
 @over(cases.elementwise)
 def test_large_arrays(case: Case) -> None:
     """An elementwise op computes arrays that are worth several threads or blocks, down to the last element."""
-    _skip_refused(case)
+    skip_refused(case)
     _check_shape(case, _LARGE)
 
 
@@ -68,7 +63,7 @@ def _check_shape(case: Case, shape: tuple[int, ...]) -> None:
 @over(cases.elementwise)
 def test_special_values(case: Case) -> None:
     """NaN, infinities and large numbers give what the reference gives for them, in its precision or in float64."""
-    _skip_refused(case)
+    skip_refused(case)
     spec = case.spec
     values = np.array([*_SPECIAL, *(_HUGE if len(spec.inputs) == 1 else ())])
     # Pairs of inputs see each pair of values.
