@@ -1,7 +1,8 @@
 """TopKData: the k largest elements of each row, of equal ones the first, NaN after all numbers.
 
 A sorted list of the best so far, with whose last one many elements are compared at a time: most are not above it.
-Longer lists of float32 are `halved_largest`'s where rows are short, else `chosen_largest`'s, which chooses among many.
+Longer lists are `halved_largest`'s where rows are short, of float64 `halved_doubles`'; of long rows of float32
+`chosen_largest`'s, which chooses among many.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels import chosen_largest, halved_largest
+from atled_cpu_numba.kernels import chosen_largest, halved_doubles, halved_largest
 from atled_cpu_numba.kernels.largest_words import Largest
 from atled_cpu_numba.kernels.shared.launch import (
     REALS,
@@ -29,7 +30,8 @@ class Block(Largest):
 
 
 _MOST = 128  # a longer list moves more than sorting the row does
-_MOST_ONE_BY_ONE = 3  # of float32; to insert one of more takes longer than its part in choosing and sorting many
+# To insert one of more takes longer than its part in choosing and sorting many.
+_MOST_ONE_BY_ONE = {"float32": 3, "float64": 8}
 _AT_ONCE = 32  # elements that are compared with the last of the best before any of them is looked at
 _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
 
@@ -94,10 +96,11 @@ def _build(dtype: str) -> Callable[..., int]:
 
 _KERNELS = kernels_by_dtype("largest", _build)
 _CHOSEN = {"float32": chosen_largest.CHOSEN}
+_HALVED = {"float32": halved_largest, "float64": halved_doubles}
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32, or float64 and k at most 128, and not empty."""
+    """Whether x is float32, or float64 and rows are short or k at most 128, and not empty."""
     refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
@@ -106,6 +109,8 @@ def accepts(call: Call) -> bool | str:
     if x.dtype.name in _CHOSEN:
         length = math.prod(x.shape[call.attributes["base_axis"] :])
         return length <= chosen_largest.MOST_LENGTH or f"takes rows of up to {chosen_largest.MOST_LENGTH} elements"
+    if math.prod(x.shape[call.attributes["base_axis"] :]) <= halved_largest.MOST_LENGTH:
+        return True
     return k <= _MOST or f"finds up to {_MOST} elements of {x.dtype}, not {k}; sorting is quicker then"
 
 
@@ -123,16 +128,17 @@ def prepare(call: Call) -> Prepared:
     }
     parts = share_count(x.size / _ELEMENTS_PER_US, rows)
     arguments = (Block.x, Block.y, Block.index)
-    if dtype not in _CHOSEN or k <= _MOST_ONE_BY_ONE:
+    is_short = given["length"] <= halved_largest.MOST_LENGTH
+    if k <= _MOST_ONE_BY_ONE[dtype] or not (is_short or dtype in _CHOSEN):
         return launch(_KERNELS[dtype], filled(Block, **given), arguments, parts=parts, note="sorted list")
-    if given["length"] <= halved_largest.MOST_LENGTH:
-        share_bytes = halved_largest.workspace_bytes(given["length"], k)
-        sorted_bytes = halved_largest.key_bytes(k)
+    if is_short:
+        halved = _HALVED[dtype]
+        share_bytes, sorted_bytes = halved.workspace_bytes(given["length"], k), halved.key_bytes(k)
         parts = fitting_shares(parts, share_bytes)
         return launch(
-            halved_largest.HALVED,
-            filled(halved_largest.Block, share_bytes=share_bytes, sorted_bytes=sorted_bytes, **given),
-            (*arguments, halved_largest.Block.workspace),
+            halved.HALVED,
+            filled(halved.Block, share_bytes=share_bytes, sorted_bytes=sorted_bytes, **given),
+            (*arguments, halved.Block.workspace),
             parts=parts,
             workspace=share_bytes * parts,
             note="halved ranges",
