@@ -36,6 +36,7 @@ class Generator:
     """
 
     def __init__(self, seed: int | Sequence[int] = 12345, use_cuda: bool | None = None) -> None:
+        """Streams of MRG31k3p from a seed, as of `set_rstate`. use_cuda: without effect."""
         self.rstate = row_of(seed)
         self.default_instance_seed = seed
         self.state_updates: list[StateUpdate] = []
