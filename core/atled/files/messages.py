@@ -13,6 +13,7 @@ from atled.files.function_messages import FUNCTION_MESSAGES
 # One row per message: its name, then `name=number:type`; `*` marks repeated fields, `|` those of the oneof `parameter`.
 _MESSAGES = """
 Shape dim=1:int64*
+Communicator
 Context backends=1:string* array_class=2:string device_id=3:string backend=4:string compute_backend=5:string
 NNablaProtoBuf version=1:string global_config=2:GlobalConfig training_config=10:TrainingConfig network=100:Network* \
 parameter=200:Parameter* dataset=300:Dataset* optimizer=400:Optimizer* monitor=500:Monitor* executor=600:Executor*

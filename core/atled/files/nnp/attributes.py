@@ -68,15 +68,9 @@ def taken_attributes(asked: str, function: Message, spec: OpSpec, batch_size: in
 
     Raises ValueError for a field that the op has no attribute for, unless it says what the op does anyway.
     """
-    field_name = f"{spec.function}_param"
-    given = function.WhichOneof("parameter")
-    if given is not None and given != field_name:
-        raise ValueError(
-            four_parts(asked, f"the attributes are those of another function ({given})", "", "save the network again")
-        )
-    if given is None:
+    message = _message(asked, function, spec.function)
+    if message is None:
         return {}
-    message = getattr(function, field_name)
     attributes = {attribute.name: attribute for attribute in spec.attributes if not attribute.hidden}
     taken: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
@@ -99,6 +93,26 @@ def taken_attributes(asked: str, function: Message, spec: OpSpec, batch_size: in
                 value = tuple(batch_size if size == -1 else size for size in value)
             taken[field.name] = value
     return taken
+
+
+def fields_of(asked: str, function: Message, name: str) -> dict[str, Any]:
+    """All attributes in a function's message, as the format has them; nothing where it has no message.
+
+    name: of the function.
+    """
+    message = _message(asked, function, name)
+    return {} if message is None else {field.name: _take(message, field) for field in message.DESCRIPTOR.fields}
+
+
+def _message(asked: str, function: Message, name: str) -> Message | None:
+    """The message of a function's attributes, None if there is none; ValueError for that of another function."""
+    field_name = f"{name}_param"
+    given = function.WhichOneof("parameter")
+    if given is not None and given != field_name:
+        raise ValueError(
+            four_parts(asked, f"the attributes are those of another function ({given})", "", "save the network again")
+        )
+    return None if given is None else getattr(function, field_name)
 
 
 def _take(message: Message, field: Any) -> Any:

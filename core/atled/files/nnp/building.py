@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from atled.calling.apply import apply
+from atled.calling.recurrence import gru, lstm, rnn
 from atled.errors import did_you_mean, four_parts
 from atled.files.messages import Message
-from atled.files.nnp.attributes import taken_attributes
+from atled.files.nnp.attributes import fields_of, taken_attributes
 from atled.files.nnp.network_pass import NnpNetworkPass
 from atled.files.nnp.unrolling import unrolled
 from atled.ops.spec import FUNCTIONS, OpSpec
@@ -16,6 +18,8 @@ from atled.variable import Variable
 
 PARAMETER = "Parameter"
 _SAVE_AGAIN = "save the network again"
+# By type, with the count of states, which stand behind the sequences.
+_RECURRENT: dict[str, tuple[Callable[..., Any], int]] = {"GRU": (gru, 1), "LSTM": (lstm, 2), "RNN": (rnn, 1)}
 
 
 class Network:
@@ -131,21 +135,14 @@ def _call(
 ) -> None:
     """Call one function of the description on what is there already; shapes: those that the results must have."""
     where = f"{asked}, function {function.name!r} ({function.type})"
-    spec = _spec(where, function.type)
-    inputs: list[Variable | None] = []
     for name in function.input:
         if name not in network.variables:
             raise _damaged(where, f"its input {name!r} is not a variable that comes before it")
-        inputs.append(network.variables[name])
-    if not spec.variadic:
-        inputs += [None] * (len(spec.user_inputs) - len(inputs))
-    attributes = taken_attributes(where, function, spec, network.batch_size)
-    if spec.name == "Slice" and network.batch_size != file_batch_size:
-        attributes = _for_batch(attributes, inputs, file_batch_size, network.batch_size)
-    if "output_stat" in spec.attribute_names:
-        attributes["output_stat"] = len(function.output) > 1
+    inputs = [network.variables[name] for name in function.input]
+    call = _recurrent_call if function.type in _RECURRENT else _op_call
+    compute = call(where, function, inputs, file_batch_size, network.batch_size)
     try:
-        made = apply(spec, inputs, attributes)
+        made = compute()
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(four_parts(where, "the call does not fit", str(error).splitlines(), _SAVE_AGAIN)) from error
     outputs = made if isinstance(made, tuple) else (made,)
@@ -157,6 +154,34 @@ def _call(
         if shapes and shapes.get(name) != output.shape:
             raise _damaged(where, f"it gives shape {output.shape}, the network says {shapes.get(name)} for {name!r}")
         network.variables[name] = output
+
+
+def _op_call(
+    where: str, function: Message, variables: Sequence[Variable], file_batch_size: int, batch_size: int
+) -> Callable[[], Any]:
+    """The call of an op."""
+    spec = _spec(where, function.type)
+    inputs: list[Variable | None] = [*variables]
+    if not spec.variadic:
+        inputs += [None] * (len(spec.user_inputs) - len(inputs))
+    attributes = taken_attributes(where, function, spec, batch_size)
+    if spec.name == "Slice" and batch_size != file_batch_size:
+        attributes = _for_batch(attributes, inputs, file_batch_size, batch_size)
+    if "output_stat" in spec.attribute_names:
+        attributes["output_stat"] = len(function.output) > 1
+    return partial(apply, spec, inputs, attributes)
+
+
+def _recurrent_call(
+    where: str, function: Message, variables: Sequence[Variable], file_batch_size: int, batch_size: int
+) -> Callable[[], Any]:
+    """The call of a recurrent layer over sequences, which is no op but made of some."""
+    compute, state_count = _RECURRENT[function.type]
+    attributes = fields_of(where, function, function.type.lower())
+    inputs: list[Variable | None] = [*variables]
+    if attributes.get("num_layers") == 1:
+        inputs.insert(state_count + 2, None)  # the weights of further layers
+    return partial(compute, *inputs, **attributes)
 
 
 def _for_batch(
