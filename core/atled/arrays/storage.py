@@ -288,7 +288,12 @@ class HostStorage:
     @property
     def viewed_until(self) -> int:
         """When the last view went, by the count of writes: until then values may have changed unseen; 0 for never."""
-        return 0 if self._view_end is None else self._view_end.number
+        end, root = self._view_end, self._root
+        if end is None:
+            return 0
+        if root is not None and end.gone is not root and root() is None:
+            end(root)  # what a handler of a signal raised in the callback, as Ctrl-C does, Python has swallowed with it
+        return end.number
 
     def __del__(self) -> None:
         # Nothing but what the storage itself refers to: at the end of the interpreter modules may be empty.

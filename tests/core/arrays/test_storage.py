@@ -7,7 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from atled.arrays.storage import ALIGNMENT, HostStorage, Pool, size_class
+import atled as nn
+import atled.functions as F
+from atled.arrays.storage import ALIGNMENT, HostStorage, Pool, _ViewEnd, size_class
 from atled.errors import OutOfMemoryError
 from memory_stress import run_in_threads
 
@@ -158,3 +160,23 @@ def test_memory_that_the_system_refuses_is_not_counted():
     gc.collect()
     counts = pool.statistics()
     assert (counts["bytes_in_use"], counts["peak_bytes"], counts["allocated_count"]) == (0, 0, 0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_write_through_a_view_whose_end_was_not_noted_is_seen(monkeypatch):
+    """What a handler of a signal raises in the callback of a weak reference, Python only prints."""
+
+    def interrupted(self, root):
+        raise KeyboardInterrupt
+
+    x, w = nn.Variable((2, 3)), nn.Variable.from_numpy_array(np.ones((3, 4), np.float32))
+    infer = nn.inference(F.affine(x, F.exp(w)), x)
+    ones = np.ones((2, 3), np.float32)
+    for _ in range(3):
+        infer(ones)
+    with monkeypatch.context() as patch:
+        patch.setattr(_ViewEnd, "__call__", interrupted)
+        w.d[...] = 0
+    np.testing.assert_array_equal(infer(ones), np.full((2, 4), 3))
+    number = w.data.cell.storage.viewed_until
+    assert number and w.data.cell.storage.viewed_until == number
