@@ -128,12 +128,17 @@ def test_other_labels_and_empty_arrays_are_refused(make_call):
     assert "empty" in softmax.accepts(make_call("Softmax", [empty], [empty], axis=1))
 
 
-def test_exponentials_in_double_have_the_digits_of_double(run):
-    x = np.concatenate([np.linspace(-708, 0, 5001), -np.logspace(-18, 1, 2000), [-709.0, -800.0, -np.inf]])[None]
-    y = np.full(x.shape, np.nan)
+@pytest.mark.parametrize(
+    "dtype, last, error", [("float32", -87.3, 3e-7), ("float64", -708, 2e-15)], ids=["float32", "float64"]
+)
+def test_exponentials_have_the_digits_of_their_dtype(run, dtype, last, error):
+    beyond = [last - 0.1, last - 0.3, last - 0.5, last - 0.8, last - 1, 2 * last, -np.inf]
+    x = np.concatenate([np.linspace(last, 0, 5001), -np.logspace(-18, 1, 2000), beyond]).astype(dtype)[None]
+    y = np.full(x.shape, np.nan, dtype)
     assert run(softmax, "Softmax", [x], [y], axis=1) == 0
-    found = y[0] * (1 / y[0, 5000])  # x is 0 there, which is the maximum
+    found = y[0].astype("d") * (1 / y[0, 5000].astype("d"))  # x is 0 there, which is the maximum
     with np.errstate(under="ignore"):
-        expected = np.exp(x[0])
-    # exp, the sum, a division and a product: one or two roundings each; 0 where there are no normal numbers.
-    np.testing.assert_allclose(found, np.where(expected < 2.3e-308, 0, expected), rtol=2e-15, atol=1e-300)
+        expected = np.exp(x[0].astype("d"))
+    # exp, the sum, a division and a product: one or two roundings each; 0 or nearly that without normal numbers.
+    np.testing.assert_allclose(found, expected, rtol=error, atol=100 * np.finfo(dtype).tiny * (1 / y[0, 5000]))
+    assert found[-1] == found[-2] == 0

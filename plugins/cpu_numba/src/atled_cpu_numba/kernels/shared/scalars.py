@@ -62,18 +62,20 @@ class _Writer:
         exponent = builder.add(whole, self.constant(bias, self.integers))
         return builder.bitcast(builder.shl(exponent, self.constant(digits, self.integers)), self.type)
 
-    def falling_double(self, x: Any) -> Any:
-        """exp(x) of float64 for x of 0 or less, or NaN: 0 where the power of two of it is no normal number."""
+    def falling(self, x: Any) -> Any:
+        """exp(x) for x of 0 or less, or NaN: 0 where the power of two of it is no normal number."""
         builder = self._builder
         # 2 ** n is in the last digits of a large number, biased: shifted to the place of the exponent it is there. From
         # `least` on that is 0, and so is the result.
-        least = self.below(_LEAST, x, self.real(_LEAST), x)
-        shift = self.constant(_SHIFT_64 + 1023)
-        n = self.product_sum(least, self.real(LOG2_E), shift)
-        r = self.remainder(least, builder.fsub(n, shift, flags=_FLAGS))
+        large, bias, digits = (_SHIFT_64, 1023, 52) if self.is_double else (_SHIFT_32, 127, 23)
+        least = -bias * math.log(2)
+        x = self.below(least, x, self.real(least), x)
+        shift = self.constant(large + bias)
+        n = self.product_sum(x, self.real(LOG2_E), shift)
+        r = self.remainder(x, builder.fsub(n, shift, flags=_FLAGS))
         # By Horner's rule to the end: exp(r) - 1, from which no digits are lost, takes an operation more.
-        p = self.polynomial(r, (*EXP_TERMS[True], 1.0, 1.0))
-        bits = builder.shl(builder.bitcast(n, self.integers), self.constant(52, self.integers))
+        p = self.polynomial(r, (*EXP_TERMS[self.is_double], 1.0, 1.0))
+        bits = builder.shl(builder.bitcast(n, self.integers), self.constant(digits, self.integers))
         return builder.fmul(p, builder.bitcast(bits, self.type), flags=_FLAGS)
 
     def reduced(self, x: Any) -> tuple[Any, Any]:
@@ -82,7 +84,7 @@ class _Writer:
         |x| below 89, or below 710 for float64.
         """
         builder = self._builder
-        shift = self.constant(_SHIFT_64 if self.is_double else 12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
+        shift = self.constant(_SHIFT_64 if self.is_double else _SHIFT_32)
         n = builder.fsub(self.product_sum(x, self.real(LOG2_E), shift), shift, flags=_FLAGS)
         return n, self.rest(x, n)
 
@@ -109,8 +111,7 @@ class _Writer:
 
 
 LOG2_E = 1.4426950408889634
-_SHIFT_64 = 1.5 * 2.0**52
-_LEAST = -1023 * math.log(2)
+_SHIFT_32, _SHIFT_64 = 1.5 * 2.0**23, 1.5 * 2.0**52  # adding one of them rounds to an integer
 # Two parts of log(2), of which n times the first is exact, and the terms of (exp(r) - 1 - r) / r^2 from the last on:
 # for float32 (Cephes, expf), and for float64 (log(2) by Cephes, exp; the terms a fit of our own, error 1e-17, with
 # two terms less than the series).
@@ -128,22 +129,24 @@ EXP_TERMS = (
 def write_exp(builder: Any, x: Any, *, falls: bool = False) -> Any:
     """exp(x) within 1e-7 of the value, 4e-16 for float64; 0 where these have no normal numbers; NaN for NaN.
 
-    x: a float32 or float64, or a vector of them.  falls: whether it is 0 or less, or NaN; above 0 the result is any.
+    x: a float32 or float64, or a vector of them.
+    falls: whether it is 0 or less, or NaN; above 0 the result is any, and where there are no normal numbers it may be
+        denormal as well as 0.
     """
     w = _Writer(builder, x)
-    if w.is_double and falls:
-        return w.falling_double(x)
+    if falls:
+        return w.falling(x)
     lowest, highest = (-708.39, 709.78271289338397) if w.is_double else (-87.33, 88.72)
     most = highest if w.is_double else 88.0
-    inside = x if falls else w.above(most, x, w.real(most), x)  # these comparisons are false for NaN, which stays
+    inside = w.above(most, x, w.real(most), x)  # these comparisons are false for NaN, which stays
     inside = w.below(lowest, inside, w.real(lowest), inside)
     n, q = w.reduced(inside)
     y = builder.fadd(q, w.constant(1.0), flags=_FLAGS)
-    if w.is_double and not falls:  # up to the last number n is 1024, whose power there is not
+    if w.is_double:  # up to the last number n is 1024, whose power there is not
         y = w.above(0.0, x, builder.fadd(y, y, flags=_FLAGS), y)
         n = w.above(0.0, x, builder.fsub(n, w.constant(1.0), flags=_FLAGS), n)
     y = builder.fmul(y, w.power_of_two(n), flags=_FLAGS)
-    y = y if falls else w.above(highest, x, w.constant(math.inf), y)
+    y = w.above(highest, x, w.constant(math.inf), y)
     return w.below(lowest, x, w.constant(0.0), y)
 
 
