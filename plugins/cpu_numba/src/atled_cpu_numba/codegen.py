@@ -99,13 +99,3 @@ def float64_of_bits(typing_context: Any, bits: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
-
-
-@intrinsic
-def bits_of_float64(typing_context: Any, value: Any) -> Any:
-    """The bits of a float64 as an int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], _INT64)
-
-    return types.int64(types.float64), generate

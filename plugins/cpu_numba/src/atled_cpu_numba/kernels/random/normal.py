@@ -59,7 +59,8 @@ def _build(dtype: str) -> Callable[..., int]:
 
     from numba import float64, int32, int64, uint64
 
-    from atled_cpu_numba.codegen import bits_of_float64, float64_of_bits, ints32, ints64, words
+    from atled_cpu_numba.codegen import float64_of_bits, ints32, ints64, words
+    from atled_cpu_numba.kernels.random.recurrence import bits64
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
     from atled_cpu_numba.kernels.shared.scalars import LOG_2_PARTS
 
@@ -74,7 +75,7 @@ def _build(dtype: str) -> Callable[..., int]:
     def radius(u):
         """sqrt(-2 log(1 - u * 2**-24))."""
         # As v * 2**k with v from sqrt(1/2) to sqrt(2); log(v) = t - t**2 / 2 + s (t**2 / 2 + ...), s = t / (t + 2).
-        from_least = uint64(bits_of_float64(float64(int32(whole - u)))) + least
+        from_least = uint64(bits64(float64(int32(whole - u)))) + least
         exponent = int64(from_least >> uint64(52)) + (_ROUNDER_BITS - 1024)
         k = float64_of_bits(exponent) - (_ROUNDER + _DIGITS)
         t = float64_of_bits(int64(from_least & uint64(_MANTISSA_BITS)) + _SQRT_HALF_BITS) - 1.0

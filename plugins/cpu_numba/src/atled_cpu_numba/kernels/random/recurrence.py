@@ -1,4 +1,4 @@
-"""numba intrinsics of MRG31k3p: one step of a stream in 32-bit integers, and the float beside another one.
+"""numba intrinsics of MRG31k3p: a step of a stream in 32-bit integers, bits of a float, and the float beside another.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 Remainders are taken without division: x mod M of an x below 2 M is the lesser of x and x - M, which wraps around where
@@ -91,7 +91,7 @@ def _cast(name: str, source: Any, target: Any, kind: Any) -> Any:
 
 _bits32 = _cast("bits32", types.float32, types.int32, _INT)
 _float32 = _cast("float32_of_bits", types.int32, types.float32, ir.FloatType())
-_bits64 = _cast("bits64", types.float64, types.int64, ir.IntType(64))
+bits64 = _cast("bits64", types.float64, types.int64, ir.IntType(64))
 _float64 = _cast("float64_of_bits", types.int64, types.float64, ir.DoubleType())
 
 
@@ -110,7 +110,7 @@ def _beside(bits: Any, of_bits: Any, whole: Any, real: Any) -> Any:
 
 
 _beside32 = _beside(_bits32, _float32, types.int32, types.float32)
-_beside64 = _beside(_bits64, _float64, types.int64, types.float64)
+_beside64 = _beside(bits64, _float64, types.int64, types.float64)
 
 
 def beside(dtype: str) -> Any:
