@@ -508,6 +508,21 @@ def test_rewire_on_puts_another_graph_before_what_follows():
     assert_array_equal(a.g, [0, 0])
 
 
+@pytest.mark.parametrize("number", [-0.0, np.float32(-0.0)])
+def test_a_zero_keeps_its_sign(number):
+    a = leaf([1, 2])
+    a.d = number
+    assert np.signbit(a.d).all()
+
+
+@pytest.mark.parametrize("number", [0, 0.0, False, np.float16(0), np.uint8(0), np.bool_(False)])
+def test_any_zero_is_assigned(number):
+    a = leaf([1, 2])
+    a.d = number
+    assert_array_equal(a.d, [0, 0])
+    assert a.d.dtype == np.float32
+
+
 def test_rewire_on_takes_the_parent_over():
     b, y = F.exp(leaf([1, 2])), F.tanh(leaf([3, 4]))
     b.rewire_on(y)

@@ -30,7 +30,7 @@ def _context(asked: str, ctx: Any) -> Context:
 
 
 # What assigning takes as one number, not as an array.
-_NUMBERS = (int, float, np.number, np.bool_)
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ class NdArray(ArrayOperators):
         if isinstance(value, NdArray):
             self.copy_from(value)
             return
-        if isinstance(value, _NUMBERS) and value == 0:
+        if isinstance(value, _NUMBERS) and value == 0 and not np.signbit(value):
             if self.cell.dtype is None:
                 self.cell.dtype = FLOAT32  # as any assignment has it
             self.zero()  # `w.g = 0` for each of a solver's parameters is how scripts write zero_grad
