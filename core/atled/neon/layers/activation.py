@@ -8,8 +8,8 @@ from atled.neon.backends.backend import Tensor
 from atled.neon.layers.base import Layer
 
 
-class Activation(Layer):
-    """`y = transform(x)`, written into x.  transform: a function with `bprop`, such as Rectlin()."""
+class _Transform(Layer):
+    """`y = transform(x)`, written into x."""
 
     owns_output = False
 
@@ -17,7 +17,7 @@ class Activation(Layer):
         super().__init__(name)
         self.transform = transform
 
-    def configure(self, in_obj: Any) -> Activation:
+    def configure(self, in_obj: Any) -> _Transform:
         """Take sizes, which do not change; see Layer."""
         super().configure(in_obj)
         self.out_shape = self.in_shape
@@ -35,6 +35,10 @@ class Activation(Layer):
         self.inputs = self.outputs = inputs
         return inputs
 
+
+class Activation(_Transform):
+    """`y = transform(x)`, written into x.  transform: a function with `bprop`, such as Rectlin()."""
+
     def bprop(self, error: Tensor, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
         """`error = transform.bprop(outputs) * error`; gives the error. Raises as `fprop`."""
         self._check_in_place("bprop", alpha, beta)
@@ -44,28 +48,8 @@ class Activation(Layer):
         return error
 
 
-class DataTransform(Layer):
+class DataTransform(_Transform):
     """`y = transform(x)`, written into x: a step for data, to which no error goes back."""
-
-    owns_output = False
-
-    def __init__(self, transform: Any, name: str | None = None) -> None:
-        super().__init__(name)
-        self.transform = transform
-
-    def configure(self, in_obj: Any) -> DataTransform:
-        """Take sizes, which do not change; see Layer."""
-        super().configure(in_obj)
-        self.out_shape = self.in_shape
-        return self
-
-    def fprop(self, inputs: Tensor, inference: bool = False) -> Tensor:
-        """`inputs = transform(inputs)`; gives the inputs. Raises as `Activation.fprop`."""
-        self._check_configured("fprop")
-        self._check_rows("fprop", "inputs", inputs)
-        self._present.fprop_transform(None, self.transform, inputs, inputs)
-        self.inputs = self.outputs = inputs
-        return inputs
 
     def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> None:
         """None."""

@@ -202,6 +202,10 @@ class Layer(NervanaObject):
         self._check_count("set_seq_len", S)
         self.actual_seq_len = S
 
+    def _steps_that_count(self, steps: int) -> int:
+        """Of so many steps those that `set_seq_len` named, one at least."""
+        return steps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, steps))
+
     def _check_count(self, call: str, given: Any) -> None:
         if given is not None and (not isinstance(given, int | np.integer) or given < 1):
             remedy = "give a whole number from 1 on, or None for all"

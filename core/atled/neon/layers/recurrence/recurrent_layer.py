@@ -205,7 +205,7 @@ class RecurrentLayer(ParameterLayer):
     @property
     def _used(self) -> int:
         """How many steps are computed."""
-        return self.nsteps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, self.nsteps))
+        return self._steps_that_count(self.nsteps)
 
     def _of(self, name: str, tensor: Tensor, see: Callable[[Any], Any]) -> Any:
         """What see makes of a tensor for as many steps as are computed; as `_seen`."""

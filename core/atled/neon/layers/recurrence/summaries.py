@@ -36,7 +36,7 @@ class _Summary(Layer):
     @property
     def _used(self) -> int:
         """How many steps count."""
-        return self.nsteps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, self.nsteps))
+        return self._steps_that_count(self.nsteps)
 
     def _split(self, what: str, x: Tensor) -> Any:
         """Views of the steps that count but the last one, of the last one, of all of them, and of the others."""
