@@ -14,6 +14,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.ops import philox
+from atled.ops.axes import begin_from_front
 from atled.ops.samples import Refused, Sample
 from atled.ops.shifting import BORDER_MODES, shift_sources
 from atled.ops.spec import Attribute, Input, OpSpec
@@ -35,10 +36,7 @@ class _Rearranged(OpSpec, abstract=True):
     random = True
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        ndim, axis = inputs[0].ndim, attributes["base_axis"]
-        if not -ndim <= axis <= ndim:
-            raise self.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {ndim}")
-        return {**attributes, "base_axis": axis + ndim if axis < 0 else axis}
+        return {**attributes, "base_axis": begin_from_front(self, attributes, inputs)}
 
     def places(self, random_state: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
         """Per sample and axis of a sample, the places on the axis from which the elements come: int64."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.axes import from_front
 from atled.ops.channel_axis import CHANNEL_LAST, Channelled, all_but_channels, either_layout, spatial_shape
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input
@@ -39,10 +40,7 @@ class Convolutional(Channelled, abstract=True):
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         ndim = inputs[0].ndim
-        axis = attributes["base_axis"]
-        if not -ndim <= axis < ndim:
-            raise self.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {ndim - 2}")
-        axis %= ndim
+        axis = from_front(self, inputs, "base_axis", attributes["base_axis"], ndim, last=ndim - 2)
         spatial = ndim - axis - 1
         if not spatial:
             raise self.error(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.ops.axes import axis_or_last
+from atled.ops.axes import axis_or_last, from_front
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -105,10 +105,7 @@ class Stack(OpSpec):
     attributes = (Attribute("axis", "int", 0),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        axis, ndim = attributes["axis"], inputs[0].ndim + 1
-        if not -ndim <= axis < ndim:
-            raise self.error(inputs, f"axis={axis} is out of range", f"use 0 to {ndim - 1}")
-        return {"axis": axis % ndim}
+        return {"axis": from_front(self, inputs, "axis", attributes["axis"], inputs[0].ndim + 1)}
 
     def infer(self, *inputs: ArrayDesc, axis: int) -> ArrayDesc:
         shape = inputs[0].shape

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.axes import from_front
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -41,12 +42,8 @@ class Affine(OpSpec):
     inputs = (Input("x"), Input("weight"), Input("bias", optional=True))
     attributes = (Attribute("base_axis", "int", 1),)
 
-    def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
-        x = inputs[0]
-        axis = attributes["base_axis"]
-        if not -x.ndim <= axis < x.ndim:
-            raise self.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {x.ndim - 1}")
-        return {"base_axis": axis % x.ndim}
+    def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
+        return {"base_axis": from_front(self, inputs, "base_axis", attributes["base_axis"], inputs[0].ndim)}
 
     def infer(self, x: ArrayDesc, weight: ArrayDesc, bias: ArrayDesc | None, *, base_axis: int) -> ArrayDesc:
         inputs = (x, weight, bias)

@@ -10,6 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.dtypes import is_float
 from atled.errors import four_parts
+from atled.ops.axes import begin_from_front
 from atled.ops.samples import Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -47,10 +48,7 @@ class VATNoise(OpSpec):
     attributes = (Attribute("base_axis", "int", 1), Attribute("eps", "float", 1.0))
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        ndim, axis = inputs[0].ndim, attributes["base_axis"]
-        if not -ndim <= axis <= ndim:
-            raise self.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {ndim}")
-        return {**attributes, "base_axis": axis + ndim if axis < 0 else axis}
+        return {**attributes, "base_axis": begin_from_front(self, attributes, inputs)}
 
     def infer(self, x: ArrayDesc, w: ArrayDesc, **_: Any) -> ArrayDesc:
         if x.shape != w.shape:

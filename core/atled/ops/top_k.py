@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.axes import from_front
 from atled.ops.samples import Distinct, Exact, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -23,10 +24,8 @@ class _TopK(OpSpec, abstract=True):
     inputs = (Input("x"),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        x, axis, k = inputs[0], attributes["base_axis"], attributes["k"]
-        if not -x.ndim <= axis < x.ndim:
-            raise self.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {x.ndim - 1}")
-        axis %= x.ndim
+        x, k = inputs[0], attributes["k"]
+        axis = from_front(self, inputs, "base_axis", attributes["base_axis"], x.ndim)
         size = math.prod(x.shape[axis:])
         if not 1 <= k <= size:
             remedy = f"use 1 to {size}" if size else "give each sample at least one element"
