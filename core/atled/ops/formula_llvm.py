@@ -26,6 +26,7 @@ from atled.ops.formula import (
     ROUNDING,
     Apply,
     Expr,
+    Name,
     Number,
     Program,
     expand,
@@ -58,6 +59,8 @@ _TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOU
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "neg": "neg", "where": "select"}  # methods of Real
+_FACTORS = frozenset(("+", "-", "*", "/", "**", "sqrt"))
+_SIGNS = frozenset(("abs", "neg"))  # what is computed of the bits of a float16, too
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
 # Operations on pairs that LLVM copies into a loop for each case of attributes that are NaN. In a longer loop it has the
@@ -342,15 +345,28 @@ class _Writer:
             self.write_opaque_one()
 
     def write_opaque_one(self) -> None:
-        """Beside a rounding to whole numbers it hides that what is loaded has been a float16.
+        """Beside roundings to whole numbers, and some comparisons, it hides that what is loaded has been a float16.
 
         LLVM would round that, for which most processors have no instruction: element by element, six times as long. Or
-        it would compare that, and bring what it finds to the width of floats and back.
+        it would compare that, and bring what it finds to the width of floats and back, which takes twice as long.
         """
-        if any(node.op in ROUNDING and not self.is_uniform(node) for node in self.nodes):
+        rounds = any(node.op in ROUNDING and not self.is_uniform(node) for node in self.nodes)
+        if rounds or self.has_compared_factors():
             place = self.code.let("alloca float")
             self.code.do(f"store volatile float {self.real.literal(1.0)}, ptr {place}")
             self.opaque_one = self.code.let(f"load volatile float, ptr {place}")
+
+    def has_compared_factors(self) -> bool:
+        """Whether an input is compared as it is, and computed with as well, its absolute value included."""
+        compared: set[str] = set()
+        factors: set[str] = set()
+        for node in self.nodes:
+            if node.op in _PREDICATES:
+                compared.update(arg.id for arg in node.args if isinstance(arg, Name))
+            elif node.op in _FACTORS:
+                parts = (arg.args[0] if isinstance(arg, Apply) and arg.op in _SIGNS else arg for arg in node.args)
+                factors.update(part.id for part in parts if isinstance(part, Name))
+        return not self.inputs.isdisjoint(compared & factors)
 
     def is_uniform(self, expr: Expr) -> bool:
         # Of integers nothing is computed in float64, attributes are converted one by one.

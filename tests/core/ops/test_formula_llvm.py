@@ -654,3 +654,20 @@ def test_exp2_and_log2_of_powers_of_two_are_exact_and_rint_rounds_halves_to_even
     halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, 8388609.0, -np.inf], dtype)
     (rounded,) = run(one_input("rint(x)"), [halves, np.empty_like(halves)])
     np.testing.assert_array_equal(rounded, np.rint(halves))
+
+
+@pytest.mark.parametrize("formula", ["sign(x) * abs(x)", "maximum(x, z) * x", "where(x > 0, z * x, sqrt(abs(x)) - x)"])
+@pytest.mark.parametrize("half_instructions", [True, False])
+def test_float16_that_is_compared_and_computed_with_has_the_results_of_float32(formula, half_instructions):
+    if half_instructions and not llvm.get_host_cpu_features().get("f16c", platform.machine() == "aarch64"):
+        pytest.skip("this processor has no instructions for float16")
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    z = np.random.default_rng(0).permutation(x)
+    program = Program(("x", "z"), (), (("y", formula),))
+    with np.errstate(invalid="ignore", over="ignore"):  # of signalling NaN, too
+        (wide,) = run(program, [x.astype("f"), z.astype("f"), np.empty(x.size, "f")])
+        expected = wide.astype(np.float16)
+    (found,) = run(program, [x, z, np.empty(x.size, np.float16)], half_instructions=half_instructions)
+    is_nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(found), is_nan)
+    np.testing.assert_array_equal(found.view(np.uint16)[~is_nan], expected.view(np.uint16)[~is_nan])
