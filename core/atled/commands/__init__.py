@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 
 from atled import __version__
@@ -54,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(parser.format_help(), end="")
             status = USER_ERROR
         else:
-            status = parsed.run(parsed)
+            # What a script of the user's prints is as without us.
+            with nullcontext() if verb == "explain" else _escaping():
+                status = parsed.run(parsed)
         sys.stdout.flush()  # here, where a closed pipe is an exception that is handled
         return status
     except (CommandError, ContextError, PluginError, SelectionError, SettingError) as error:
@@ -67,6 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has left, as `| head` does. The rest goes nowhere, or Python would fail again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _NOT_READ
+
+
+@contextmanager
+def _escaping() -> Iterator[None]:
+    """What the encoding of the standard output lacks is printed as an escape: a path in a file on Windows, for one."""
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper):
+        yield
+        return
+    before = out.errors
+    out.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        out.reconfigure(errors=before)
 
 
 @contextmanager

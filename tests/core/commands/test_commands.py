@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -118,6 +119,20 @@ def test_a_place_that_cannot_be_written_to_is_told_without_a_traceback(monkeypat
         rf"^atled: {words[0]} .*--out file.*: it cannot be written \(.*\)\nWhat to do: choose a folder",
         capsys.readouterr().err,
     )
+
+
+def test_what_the_encoding_of_the_output_lacks_is_escaped_and_a_script_is_told(tmp_path):
+    (tmp_path / "prints.py").write_text("print('\u0142')\n", "utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+
+    def run(*words):
+        command = [sys.executable, "-m", "atled", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+
+    done = run("new-plugin", "thing", "--out", "\u0142")
+    assert done.returncode == 0 and "wrote \\u0142" in done.stdout
+    done = run("explain", "prints.py")
+    assert done.returncode == 1 and "UnicodeEncodeError" in done.stderr
 
 
 def test_a_manifest_that_cannot_be_written_may_be_printed(monkeypatch, capsys, tmp_path):
