@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys as _sys
 from typing import Any as _Any
 
 from atled.keras_backend.compiling.function import function as function
@@ -101,8 +100,7 @@ from atled.keras_backend.settings import settings as settings
 def __getattr__(name: str) -> _Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported here because names are seldom missing.
-    from atled.compat.keras_backend_names import no_such_function
-    from atled.compat.library import offered
+    from atled.later_keras import no_such_function  # here, because names are seldom missing
 
-    raise no_such_function(__name__, name, offered(_sys.modules[__name__]))
+    known = [each for each, found in globals().items() if callable(found) and not each.startswith("_")]
+    raise no_such_function(__name__, name, known)
