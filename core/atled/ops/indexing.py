@@ -35,20 +35,23 @@ class _Slicing(OpSpec, abstract=True):
 
         A bound before the first element, where a negative step ends, becomes -size - 1: -1 would mean the last one.
         """
-        for name in ("start", "stop", "step"):
-            values = attributes[name]
-            if values is not None and len(values) != len(shape):
-                raise self.error(
-                    inputs, f"{name}={values} has {len(values)} entries", f"give {len(shape)}, one per axis"
-                )
-        steps = attributes["step"] or (1,) * len(shape)
+        bounds = {name: attributes[name] for name in ("start", "stop", "step")}
+        counts = {None if values is None else len(values) for values in bounds.values()}
+        count = counts.pop() if len(counts) == 1 else None
+        # Three of fewer entries are those of the last axes: files of networks leave the axis of samples out.
+        in_front = len(shape) - count if count is not None and 0 < count < len(shape) else 0
+        for name, values in bounds.items():
+            if values is not None and len(values) + in_front != len(shape):
+                remedy = f"give {len(shape)}, one per axis, or as many for the last axes as the other two have"
+                raise self.error(inputs, f"{name}={values} has {len(values)} entries", remedy)
+        steps = (1,) * in_front + tuple(bounds["step"] or (1,) * len(shape))
         if 0 in steps:
             raise self.error(inputs, f"step={steps} has a 0", "use positive or negative steps")
-        starts = attributes["start"] or (None,) * len(shape)
-        stops = attributes["stop"] or (None,) * len(shape)
+        starts = (None,) * in_front + tuple(bounds["start"] or (None,) * len(shape))
+        stops = (None,) * in_front + tuple(bounds["stop"] or (None,) * len(shape))
         canonical = []
-        for size, *bounds in zip(shape, starts, stops, steps, strict=True):
-            start, stop, step = slice(*bounds).indices(size)
+        for size, *part in zip(shape, starts, stops, steps, strict=True):
+            start, stop, step = slice(*part).indices(size)
             canonical.append((start if start >= 0 else -size - 1, stop if stop >= 0 else -size - 1, step))
         start, stop, step = zip(*canonical, strict=True) if canonical else ((), (), ())
         return {"start": start, "stop": stop, "step": step}
@@ -72,13 +75,14 @@ class Slice(_Slicing):
         start: first element per axis; default 0, or the last one where step is negative.
         stop: end per axis, not included; default the size, or past the first element where step is negative. A negative
             step reaches the first element with stop=-size-1.
-        step: per axis, not 0; default 1.
+        step: per axis, not 0; default 1. If start, stop and step have equally many entries, which are fewer than x has
+            axes, they are those of the last axes.
 
     Returns:
         y: (...) float; as many axes as x. A copy.
 
     Raises:
-        ValueError: not one entry per axis, a step of 0.
+        ValueError: other counts of entries, a step of 0.
     """
 
     function = "slice"
@@ -109,6 +113,7 @@ class Slice(_Slicing):
             Sample((4, 5), start=(3, -1), stop=(-5, 1), step=(-1, -2)),
             Sample((4, 5), step=(-1, 3)),
             Sample((2, 3, 4), stop=(1, 2, 3)),
+            Sample((2, 3, 4), start=(1, -1), stop=(3, 0), step=(1, -2)),
             Sample((4, 5), start=(3, 0), stop=(1, 5)),
             Sample((0, 3), step=(-1, 1)),
             Sample(()),
@@ -118,6 +123,8 @@ class Slice(_Slicing):
     def refused(self) -> Sequence[Refused]:
         return (
             Refused(ValueError, "start=.* has 1 entries", (2, 3), start=(0,)),
+            Refused(ValueError, "start=.* has 2 entries", (2, 3, 4), start=(0, 1), stop=(2,), step=(1,)),
+            Refused(ValueError, "start=.* has 3 entries", (2, 3), start=(0, 1, 1), stop=(1, 1, 1), step=(1, 1, 1)),
             Refused(ValueError, "step=.* has a 0", (2, 3), step=(1, 0)),
             Refused(TypeError, "stop", (2, 3), stop=(1.0, 2.5)),
         )

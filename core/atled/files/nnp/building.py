@@ -190,7 +190,8 @@ def _for_batch(
     """A slice through all samples, which a file can only write down with a number, for another count of them."""
     start, stop, step = (tuple(attributes.get(name) or ()) for name in ("start", "stop", "step"))
     through = start[:1] == (0,) and step[:1] == (1,) and stop[:1] == (file_batch_size,)
-    if through and inputs[0] is not None and inputs[0].shape[0] == batch_size:
+    x = inputs[0]
+    if through and x is not None and x.ndim == len(start) and x.shape[0] == batch_size:
         return {**attributes, "stop": (batch_size, *stop[1:])}
     return attributes
 

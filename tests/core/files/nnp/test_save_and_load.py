@@ -211,6 +211,18 @@ def test_sizes_of_0_that_later_versions_write_say_nothing(path):
         NnpLoader(path).get_network("net")
 
 
+@pytest.mark.parametrize("stop", [2, 3])
+def test_a_slice_of_the_last_axes_leaves_the_batch_alone(tmp_path, stop):
+    path = tmp_path / "net.nntxt"
+    path.write_text(
+        'network { name: "net" batch_size: 3 variable { name: "x" type: "Buffer" shape { dim: -1 dim: 4 } } '
+        f'variable {{ name: "y" type: "Buffer" shape {{ dim: -1 dim: {stop} }} }} function {{ name: "f" type: "Slice" '
+        f'input: "x" output: "y" slice_param {{ start: 0 stop: {stop} step: 1 }} }} }}'
+    )
+    for batch in (3, 7):
+        assert NnpLoader(path).get_network("net", batch_size=batch).outputs["y"].shape == (batch, stop)
+
+
 def test_all_outputs_of_a_function_come_back(path):
     x = nn.Variable((4, 3))
     _, mean, _ = F.batch_normalization(x, *[nn.Variable((1, 3)) for _ in range(4)], output_stat=True)
