@@ -9,7 +9,7 @@ be one that pretends to have another processor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _ANY_ADDRESS = 1 << 12  # of code that is never called
@@ -46,17 +46,27 @@ def _programs() -> Iterator[Callable[[], None]]:
 
     yield _compute
 
-    for activation in (F.relu, F.tanh, F.sigmoid):
+    for activation in (F.relu, F.tanh, F.sigmoid, F.swish, F.elu, F.leaky_relu, _rectified_and_dropped):
         yield lambda activation=activation: _train(_perceptron(activation), S.Adam())
     yield lambda: _train(_lenet, S.Adam())
     for solver in (S.Sgd(), S.Momentum()):
         yield lambda solver=solver: _train(_residual(batch_stat=True), solver, decay=1e-4)
-    yield lambda: _infer(_perceptron(F.relu))
+    for made in (S.Sgd, S.Momentum, S.Nesterov, S.RMSprop, S.Adam):
+        for decay in (0.0, 1e-4):
+            yield lambda made=made, decay=decay: _train(_perceptron(F.relu), made(), decay)
+    yield lambda: _train(_perceptron(F.relu), S.Adam(), losses=(F.sigmoid_cross_entropy, F.absolute_error))
+    yield lambda: _train(_autoencoder, S.Adam(), losses=(F.squared_error, F.binary_cross_entropy))
+    for activation in (F.relu, F.tanh, F.sigmoid, F.swish, F.elu, F.leaky_relu):
+        yield lambda activation=activation: _infer(_perceptron(activation))
     yield lambda: _infer(_lenet)
+    yield lambda: _infer(_autoencoder)
     yield lambda: _infer(_residual(batch_stat=False))
+    yield lambda: _infer(_activated_before)
+    yield lambda: _infer(_activated_sums)
+    yield lambda: _infer(_normalized_positions)
     yield lambda: _infer(_inverted_residual(lambda h: F.minimum_scalar(F.relu(h), 6), is_weighed=False))
     yield lambda: _infer(_inverted_residual(lambda h: h * F.sigmoid(h), is_weighed=True))
-    yield lambda: _infer(_encoder, (8, 16, 64))
+    yield lambda: _infer(_encoder, (16, 64))
 
 
 def _compute() -> None:
@@ -87,6 +97,21 @@ def _perceptron(activation: Callable[[Any], Any]) -> _Network:
     return scores
 
 
+def _rectified_and_dropped(h: Any) -> Any:
+    import atled.functions as F
+
+    return F.dropout(F.relu(h), 0.5)
+
+
+def _autoencoder(h: Any) -> Any:
+    """Images from a few numbers each."""
+    import atled.functions as F
+    import atled.parametric_functions as PF
+
+    code = F.relu(PF.affine(h, 16, name="code"))
+    return F.sigmoid(PF.affine(code, math.prod(h.shape[1:]), name="images"))
+
+
 def _lenet(h: Any) -> Any:
     import atled.functions as F
     import atled.parametric_functions as PF
@@ -111,6 +136,76 @@ def _residual(batch_stat: bool) -> _Network:
         return PF.affine(F.average_pooling(h, (28, 28)), 10, name="scores")
 
     return scores
+
+
+def _activated_before(h: Any) -> Any:
+    """Blocks that normalize and rectify before they convolve, added, and appended as in DenseNet."""
+    import atled.functions as F
+    import atled.parametric_functions as PF
+
+    def activated(h: Any, name: str) -> Any:
+        return F.relu(PF.batch_normalization(h, batch_stat=False, name=name))
+
+    def convolved(h: Any, name: str) -> Any:
+        return PF.convolution(h, 16, (3, 3), pad=(1, 1), with_bias=False, name=name)
+
+    h = F.max_pooling(activated(convolved(h, "first"), "first"), (2, 2))
+    h = h + convolved(activated(convolved(activated(h, "a"), "a"), "b"), "b")
+    h = F.concatenate(h, convolved(activated(h, "c"), "c"), axis=1)
+    h = F.average_pooling(convolved(activated(h, "d"), "d"), (2, 2))
+    h = F.concatenate(h, convolved(activated(convolved(activated(h, "e"), "e"), "f"), "f"), axis=1)
+    return PF.affine(F.mean(activated(h, "last"), axis=(2, 3)), 10, name="scores")
+
+
+def _activated_sums(h: Any) -> Any:
+    """Residual blocks without normalization, rectified before the sum, behind it, and on both sides."""
+    import atled.functions as F
+    import atled.parametric_functions as PF
+
+    def convolved(h: Any, name: str) -> Any:
+        return PF.convolution(h, 16, (3, 3), pad=(1, 1), name=name)
+
+    h = F.relu(convolved(h, "first"))
+    h = h + F.relu(convolved(h, "before"))
+    h = F.relu(h + convolved(h, "behind"))
+    h = F.relu(F.relu(convolved(F.relu(convolved(h, "a")), "b")) + h)
+    h = F.relu(F.relu(convolved(h, "c")) + convolved(h, "shortcut"))
+    return PF.affine(F.mean(h, axis=(2, 3)), 10, name="scores")
+
+
+def _normalized_positions(h: Any) -> Any:
+    """Blocks that normalize the channels of each position between convolutions of each channel, as in ConvNeXt."""
+    import atled.functions as F
+    import atled.parametric_functions as PF
+
+    channels = 16
+    h = PF.convolution(h, channels, (2, 2), stride=(2, 2), name="first")
+    h = F.transpose(_normalized(F.transpose(h, (0, 2, 3, 1)), "first"), (0, 3, 1, 2))
+    for name in ("one", "two"):
+        inner = PF.convolution(h, channels, (7, 7), pad=(3, 3), group=channels, name=name)
+        inner = _normalized(F.transpose(inner, (0, 2, 3, 1)), name)
+        inner = _gelu(PF.affine(inner, 4 * channels, base_axis=3, name=name + "in"))
+        inner = PF.affine(inner, channels, base_axis=3, name=name + "out")
+        h = h + F.transpose(inner, (0, 3, 1, 2))
+    return PF.affine(_normalized(F.mean(h, axis=(2, 3)), "scores"), 10, name="scores")
+
+
+def _normalized(h: Any, name: str) -> Any:
+    """Layer normalization of the last axis."""
+    import atled as nn
+    import atled.functions as F
+
+    axis = len(h.shape) - 1
+    shape = (1,) * axis + h.shape[axis:]
+    scale, shift = (nn.parameter.get_parameter_or_create(name + each, shape) for each in ("scale", "shift"))
+    centred = h - F.mean(h, axis=axis, keepdims=True)
+    return centred * (F.mean(centred**2, axis=axis, keepdims=True) + 1e-5) ** -0.5 * scale + shift
+
+
+def _gelu(h: Any) -> Any:
+    import atled.functions as F
+
+    return h * (F.tanh((h + h * h * h * 0.044715) * (2 / math.pi) ** 0.5) + 1.0) * 0.5
 
 
 def _inverted_residual(activation: Callable[[Any], Any], is_weighed: bool) -> _Network:
@@ -140,7 +235,6 @@ def _inverted_residual(activation: Callable[[Any], Any], is_weighed: bool) -> _N
 
 def _encoder(h: Any) -> Any:
     """Two layers of a transformer's encoder, one with rectifiers, one with GELU."""
-    import atled as nn
     import atled.functions as F
     import atled.parametric_functions as PF
 
@@ -156,27 +250,19 @@ def _encoder(h: Any) -> Any:
         joined = F.reshape(F.transpose(F.batch_matmul(weights, v), (0, 2, 1, 3)), (-1, steps, size))
         return PF.affine(joined, size, base_axis=2, name=name + "o")
 
-    def normalized(h: Any, name: str) -> Any:
-        scale, shift = (nn.parameter.get_parameter_or_create(name + each, (1, 1, size)) for each in ("scale", "shift"))
-        centred = h - F.mean(h, axis=2, keepdims=True)
-        return centred * (F.mean(centred**2, axis=2, keepdims=True) + 1e-5) ** -0.5 * scale + shift
-
-    def gelu(h: Any) -> Any:
-        return h * (F.tanh((h + h * h * h * 0.044715) * (2 / math.pi) ** 0.5) + 1.0) * 0.5
-
-    for name, activation in (("first", F.relu), ("second", gelu)):
-        h = normalized(h + attended(h, name), name + "attended")
+    for name, activation in (("first", F.relu), ("second", _gelu)):
+        h = _normalized(h + attended(h, name), name + "attended")
         inner = activation(PF.affine(h, 4 * size, base_axis=2, name=name + "in"))
-        h = normalized(h + PF.affine(inner, size, base_axis=2, name=name + "out"), name + "scores")
+        h = _normalized(h + PF.affine(inner, size, base_axis=2, name=name + "out"), name + "scores")
     return h
 
 
-def _train(network: _Network, solver: Any, decay: float = 0.0) -> None:
-    """One step by each of the two usual losses."""
+def _train(network: _Network, solver: Any, decay: float = 0.0, losses: Sequence[Callable[..., Any]] = ()) -> None:
+    """One step by each of some losses; by default of the two usual ones."""
     import atled as nn
     import atled.functions as F
 
-    for loss_of in (F.softmax_cross_entropy, F.squared_error):
+    for loss_of in losses or (F.softmax_cross_entropy, F.squared_error):
         nn.clear_parameters()
         x = nn.Variable((8, 1, 28, 28))
         y = network(x)
@@ -190,11 +276,13 @@ def _train(network: _Network, solver: Any, decay: float = 0.0) -> None:
         solver.update()
 
 
-def _infer(network: _Network, shape: tuple[int, ...] = (8, 1, 28, 28)) -> None:
+def _infer(network: _Network, shape: tuple[int, ...] = (1, 28, 28)) -> None:
+    """The outputs of one input and of several, whose arrays have an axis more."""
     import numpy as np
 
     import atled as nn
 
-    nn.clear_parameters()
-    x = nn.Variable(shape)
-    nn.inference(network(x), [x])(np.zeros(x.shape, np.float32))
+    for batch in (1, 8):
+        nn.clear_parameters()
+        x = nn.Variable((batch, *shape))
+        nn.inference(network(x), [x])(np.zeros(x.shape, np.float32))
