@@ -122,6 +122,7 @@ CHANNELS_BEHIND = frozenset(
 
 INTEGERS = frozenset(
     (
+        "kernels.broadcasting",
         "kernels.embedding",
         "kernels.enlarging",
         "kernels.flipping",
