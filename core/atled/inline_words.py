@@ -18,7 +18,8 @@ class InlineWord(IntEnum):
     RECORDS = 5  # 0: inputs and results are NdArrays; 1: Variables, and calls are recorded
     CELL = 6  # where the slot with the cell is, in bytes, in an NdArray or in the value of a Variable
     SHAPE = 7  # the same of the shape
-    ENTRIES = 8
+    LAST = 8  # the number of the entry that was found last
+    ENTRIES = 9
 
 
 class InlineEntryWord(IntEnum):

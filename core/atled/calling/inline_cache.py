@@ -33,7 +33,7 @@ from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineWord
 from atled.variable import Variable
 from atled_contexts import lock_across_forks
 
-_LIMIT = 16  # entries of a cache; each is looked at with one comparison of numbers, those of one size with some more
+_LIMIT = 64  # entries of a cache; each is looked at with one comparison of numbers, those of one size with some more
 
 # Calls on devices that are found before one is entered. An executor that nothing else uses takes 10 to 50 ms to load,
 # which is as much as some ten thousand calls save.
@@ -108,7 +108,7 @@ class InlineCache:
             objects = _objects()
             self._words[InlineWord.OBJECTS] = objects.ctypes.data
             slots = _VALUE_SLOTS if self._records else _ARRAY_SLOTS
-            self._words[InlineWord.RECORDS : InlineWord.ENTRIES] = self._records, *objects[slots]
+            self._words[InlineWord.RECORDS : InlineWord.LAST] = self._records, *objects[slots]
             self._make = make
             INLINE_CACHES.add(self)
             self._install(make(_Address(self._words)))
@@ -125,7 +125,7 @@ class InlineCache:
     def forget(self) -> None:
         """Know no call any more."""
         with _CHANGING:
-            self._words[InlineWord.COUNT] = self._next = 0
+            self._words[InlineWord.COUNT] = self._words[InlineWord.LAST] = self._next = 0
             self._entries.clear()
 
 

@@ -81,6 +81,45 @@ def test_sums_of_few_short_rows_are_made_natively(shape: tuple[int, int], is_bri
     np.testing.assert_array_equal(F.sum(x, axes).data, values.sum(1))
 
 
+@pytest.mark.parametrize("rows, is_brief", [(8, True), (128, True), (129, False)])
+def test_moves_of_few_rows_are_made_natively(rows: int, is_brief: bool):
+    x = np.random.default_rng(0).integers(-9, 9, (rows, 5)).astype("f")
+    index = np.arange(rows)[::-1].copy()
+    array, indices = (nn.NdArray.from_numpy_array(each) for each in (x, index))
+    cut, axes = ((0, 1), (rows, 3), (1, 1)), (1, 0)
+    for _ in range(2):
+        F.slice(array, *cut), F.embed(indices, array), F.softmax(array, 1)
+    made = [
+        (inlined(F.slice, array, *cut), x[:, 1:3]),
+        (inlined(F.embed, indices, array), x[index]),
+        (inlined(F.softmax, array, 1), np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    ]
+    assert [result is not None for result, _ in made] == [is_brief] * 3
+    for result, expected in made if is_brief else ():
+        np.testing.assert_allclose(result.data, expected, rtol=1e-5)
+    F.transpose(array, axes), F.transpose(array, axes)
+    np.testing.assert_array_equal(inlined(F.transpose, array, axes).data, x.T)
+
+
+def test_an_index_out_of_range_is_refused_natively_too():
+    table, index = nn.NdArray.from_numpy_array(np.ones((3, 2), "f")), nn.NdArray.from_numpy_array(np.array([0, 1]))
+    for _ in range(3):
+        F.embed(index, table)
+    with pytest.raises(IndexError):
+        F.embed(nn.NdArray.from_numpy_array(np.array([0, 3])), table)
+
+
+@pytest.mark.parametrize("count", [5, 64, 100])
+def test_calls_of_a_loop_are_told_apart_by_their_attributes(count: int):
+    values = np.arange(2 * count, dtype=np.float32).reshape(2, count)
+    x = nn.NdArray.from_numpy_array(values)
+    for _ in range(5):
+        for position in range(count):
+            np.testing.assert_array_equal(x[:, position].data, values[:, position])
+        for position in reversed(range(count)):
+            np.testing.assert_array_equal(x[:, position].data, values[:, position])
+
+
 def test_other_arrays_of_the_shapes_are_the_same_call():
     for _ in range(2):
         F.add2(array(1, 2), array(3, 4))
@@ -166,7 +205,7 @@ def test_a_result_that_is_held_or_shown_is_not_used_again():
 
 def test_more_shapes_than_there_is_room_for_are_right():
     for _ in range(3):
-        for size in range(1, 60):
+        for size in range(1, 90):
             x = nn.NdArray.from_numpy_array(np.arange(size, dtype=np.float32))
             np.testing.assert_array_equal(F.add2(x, x).data, 2 * np.arange(size))
 

@@ -227,12 +227,38 @@ no:
   ret i1 false
 }
 
-; Whether inputs and attributes are those of an entry: 1 or 0, or -1 with an exception set.
+; Whether attributes are those of an entry.
+define internal i1 @has_attributes(ptr %entry, ptr %cache, ptr %arguments) {
+start:
+  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
+  %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
+  %first.attribute = shl i64 %inputs, 1
+  %attributes.given = getelementptr i64, ptr %given, i64 %first.attribute
+  %behind.inputs = add i64 %inputs, 1  ; the table is before them
+  %attributes.argument = getelementptr ptr, ptr %arguments, i64 %behind.inputs
+  br label %attribute
+attribute:
+  %a = phi i64 [ 0, %start ], [ %next.a, %look ]
+  %more.attributes = icmp slt i64 %a, %attributes
+  br i1 %more.attributes, label %look, label %yes
+look:
+  %next.a = add i64 %a, 1
+  %value = call ptr @object(ptr %attributes.argument, i64 %a)
+  %wanted = call ptr @object(ptr %attributes.given, i64 %a)
+  %is.same = icmp eq ptr %value, %wanted
+  br i1 %is.same, label %attribute, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether inputs are those of an entry: 1 or 0, or -1 with an exception set.
 define internal i32 @matches(ptr %entry, ptr %cache, ptr %objects, ptr %arguments) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
   %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
-  %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
   br label %input
 input:
@@ -275,25 +301,7 @@ unequal:
   ret i32 %equal
 same:
   %more = icmp slt i64 %next, %inputs
-  br i1 %more, label %input, label %inputs.end
-inputs.end:
-  %first.attribute = shl i64 %inputs, 1
-  %attributes.given = getelementptr i64, ptr %given, i64 %first.attribute
-  %behind.inputs = add i64 %inputs, 1  ; the table is before them
-  %attributes.argument = getelementptr ptr, ptr %arguments, i64 %behind.inputs
-  br label %attribute
-attribute:
-  %a = phi i64 [ 0, %inputs.end ], [ %next.a, %same.attribute ]
-  %more.attributes = icmp slt i64 %a, %attributes
-  br i1 %more.attributes, label %look, label %yes
-look:
-  %value = call ptr @object(ptr %attributes.argument, i64 %a)
-  %wanted = call ptr @object(ptr %attributes.given, i64 %a)
-  %is.same = icmp eq ptr %value, %wanted
-  br i1 %is.same, label %same.attribute, label %no
-same.attribute:
-  %next.a = add i64 %a, 1
-  br label %attribute
+  br i1 %more, label %input, label %yes
 yes:
   ret i32 1
 no:
@@ -688,6 +696,7 @@ is.given:
 sized:
   %size.object = call ptr @slot(ptr %first.cell, ptr %objects, i64 {OBJECT_CELL_SIZE})
   %size = call i64 @PyLong_AsLongLong(ptr %size.object)
+  %last = call i64 @word(ptr %cache, i64 {LAST})
   br label %search
 search:
   %i = phi i64 [ 0, %sized ], [ %next, %other ], [ %next, %mismatch ]
@@ -695,15 +704,24 @@ search:
   %entries = call i64 @word(ptr %cache, i64 {COUNT})
   %more = icmp slt i64 %i, %entries
   br i1 %more, label %look, label %unknown
-look:
-  %entry.number = add i64 %i, {ENTRIES}
+look:                                  ; from the last one that was found: calls of a loop come in one order
+  %from.last = add i64 %last, %i
+  %beyond = icmp sge i64 %from.last, %entries
+  %from.first = sub i64 %from.last, %entries
+  %wrapped = select i1 %beyond, i64 %from.first, i64 %from.last
+  %is.entry = icmp slt i64 %wrapped, %entries  ; there may be fewer than there were
+  %here = select i1 %is.entry, i64 %wrapped, i64 %i
+  %entry.number = add i64 %here, {ENTRIES}
   %entry = call ptr @object(ptr %cache, i64 %entry.number)
   %entry.table = call ptr @object(ptr %entry, i64 {ENTRY_TABLE})
   %entry.size = call i64 @word(ptr %entry, i64 {ENTRY_SIZE})
   %same.table = icmp eq ptr %table, %entry.table
   %same.size = icmp eq i64 %size, %entry.size
   %likely = and i1 %same.table, %same.size
-  br i1 %likely, label %candidate, label %other
+  br i1 %likely, label %of.size, label %other
+of.size:
+  %alike = call i1 @has_attributes(ptr %entry, ptr %cache, ptr %given)
+  br i1 %alike, label %candidate, label %other
 other:
   br label %search
 candidate:
@@ -721,6 +739,8 @@ mismatch:
 error:
   ret ptr null
 make:
+  %last.at = getelementptr i64, ptr %cache, i64 {LAST}
+  store i64 %here, ptr %last.at
   %real = call i1 @are_floats(ptr %cache, ptr %objects, ptr %given)
   br i1 %real, label %take, label %dropped
 take:

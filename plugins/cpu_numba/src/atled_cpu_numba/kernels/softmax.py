@@ -19,6 +19,7 @@ from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
+    BRIEF_US,
     NARROW,
     REALS,
     fitting_shares,
@@ -75,6 +76,7 @@ _FEWEST_NARROW = 64  # in a row that is widened by itself: LLVM computes the res
 _SHORT_ROW_BYTES = 1 << 14
 _FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace than they carry if there are less
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
+_BRIEF_ROWS = 128  # each takes some tens of nanoseconds, however short it is
 
 
 def _make_loss() -> Any:
@@ -388,6 +390,7 @@ def _prepare_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepa
         filled(Forward, **sizes),
         _arguments(call),
         parts=share_count(work_us, outer),
+        is_brief=work_us <= BRIEF_US and outer <= _BRIEF_ROWS,
         errors=_ERRORS if has_labels else None,
         note="rows",
     )

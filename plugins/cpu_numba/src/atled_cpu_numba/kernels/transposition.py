@@ -13,6 +13,7 @@ from functools import partial
 
 from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import (
+    BRIEF_US,
     MOVED,
     REALS,
     kernels_by_dtype,
@@ -186,9 +187,10 @@ def prepare(call: Call) -> Prepared:
     for axis in axes:
         words += filled(Axis, **axis._asdict())
     units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
-    parts = share_count(x.size / _ELEMENTS_PER_US, units)
+    work_us = x.size / _ELEMENTS_PER_US
     note = "rows" if last.x == 1 else "blocks"
-    return launch(_KERNELS[kernel], words, (Block.x, Block.y), parts=parts, note=note)
+    parts, is_brief = share_count(work_us, units), work_us <= BRIEF_US
+    return launch(_KERNELS[kernel], words, (Block.x, Block.y), parts=parts, is_brief=is_brief, note=note)
 
 
 def _in_pairs(axes: list[_Axis]) -> list[_Axis] | None:

@@ -117,6 +117,7 @@ def in_pieces(
             attributes={name: word + _HEADER for name, word in native.attributes.items()},
             parts=native.parts,
             most_parts=most_shares(pieces),
+            is_brief=native.is_brief,
             errors=native.errors,
             owner=(IN_PIECES, native.owner, alone),
             after=None if result is None else {result: Block.after},
