@@ -177,8 +177,6 @@ _Cuts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]
 """Starts, stops and steps of a Slice, and the shape of the result."""
 
 _CUTS_LIMIT = 1024  # indices by shape, of some hundred bytes each
-_BOUND = frozenset((int, type(None)))
-_ENTRY = frozenset((int, type(None), type(Ellipsis)))
 
 
 def index(x: Operators, key: Any) -> Any:
@@ -198,11 +196,16 @@ def _hashable(key: Any) -> tuple[Any, ...] | None:
     entries: list[Any] = []
     for item in key if type(key) is tuple else (key,):
         if type(item) is slice:
-            bounds = item.start, item.stop, item.step
-            if not _BOUND.issuperset(map(type, bounds)):
+            start, stop, step = item.start, item.stop, item.step
+            # One by one: a test of a set takes twice as long, as long as a third of a small slice.
+            if (
+                (start is not None and type(start) is not int)
+                or (stop is not None and type(stop) is not int)
+                or (step is not None and type(step) is not int)
+            ):
                 return None
-            entries.append(bounds)
-        elif type(item) in _ENTRY:
+            entries.append((start, stop, step))
+        elif type(item) is int or item is None or item is Ellipsis:
             entries.append(item)
         else:
             return None
