@@ -13,6 +13,7 @@ from atled_cpu_numba import pool, widened
 from atled_cpu_numba.kernels import labels, narrow_units
 from atled_cpu_numba.kernels.convolution import choice
 from atled_cpu_numba.kernels.shared.launch import narrow_dtypes
+from narrow_numbers import any_numbers
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 DTYPES = {"half": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -158,6 +159,20 @@ def test_gradients_are_handed_to_noise_of_any_dtype(config, kept):
     assert ("VATNoiseGrad", "kernel") in {(row.op, row.note) for row in trace.rows()}
     assert found.dtype == kept
     np.testing.assert_array_equal(found.astype("d"), (gy.astype("d") * 0.5).astype(kept).astype("d"))
+
+
+@configs
+@pytest.mark.parametrize("shape, axis", [((9, 1), 1), ((31, 67), 1), ((5, 600), 1), ((3, 40, 7), 1), ((33, 5), 0)])
+def test_errors_of_the_largest_are_those_of_float32(config, shape, axis):
+    rng = np.random.default_rng(0)
+    x = any_numbers(rng, shape, DTYPES[config])  # many equal ones, and what is no number
+    labels = rng.integers(0, shape[axis], [1 if at == axis else size for at, size in enumerate(shape)])
+    found, single = (
+        computed(given, lambda x: F.top_n_error(x, nn.NdArray.from_numpy_array(labels), axis=axis, n=3), array)
+        for given, array in ((config, x), ("float", x.astype("f")))
+    )
+    assert found.dtype == DTYPES[config]
+    np.testing.assert_array_equal(found.astype("f"), single)
 
 
 @configs

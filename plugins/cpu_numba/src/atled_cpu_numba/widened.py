@@ -25,6 +25,7 @@ from atled_cpu_numba.kernels import (
     mean_subtraction,
     narrow_units,
     noise,
+    scores,
     softmax,
     spared_casts,
     widened_units,
@@ -64,6 +65,7 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     **dict.fromkeys(("INQAffine", "INQConvolution"), incremental.narrow_arguments),
     "EmbedGrad": embedding.narrow_arguments,
     "Prod": reduction_products.narrow_arguments,
+    "TopNError": scores.narrow_arguments,
     **dict.fromkeys(("Softmax", "SoftmaxCrossEntropy"), softmax.narrow_arguments),
 }
 

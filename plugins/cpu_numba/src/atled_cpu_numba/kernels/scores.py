@@ -11,8 +11,17 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.indices import make_are_within
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
+    REALS,
+    kernels_by_dtype,
+    launch,
+    narrow_dtypes,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 
@@ -30,15 +39,21 @@ class Block:
 
 
 _OUT_OF_RANGE = 1
+_MOST_CLASSES = (1 << 31) - 1  # which an int32 counts
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
 
 def _build_top_n(dtype: str) -> Callable[..., int]:
+    from numba import types
+
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real = Real(dtype)
-    number, floats, size, are_within = real.kind, real.pointer, real.size, make_are_within()
+    real, size, are_within = Real(real_of(dtype)), item_bytes(dtype), make_are_within()
+    number, floats, (elements, read) = real.kind, real.pointer, make_reading(dtype, compared=True)
+    # As wide as what is compared, for as many in a vector.
+    whole = types.int64 if dtype == "float64" else types.int32
 
     @kernel
     def top_n_error(block, part, parts):
@@ -50,15 +65,14 @@ def _build_top_n(dtype: str) -> Callable[..., int]:
         if not are_within(label, first, after, 0, classes):
             return _OUT_OF_RANGE
         for i in range(first, after):
-            x = floats(w[Block.x] + size * (i // inner * classes * inner + i % inner))
-            score = x[label[i] * inner]
-            better = 0
+            x = elements(w[Block.x] + size * (i // inner * classes * inner + i % inner))
+            score, better = read(x, label[i] * inner), whole(0)
             if inner == 1:  # a loop of its own: side by side, the scores are compared in vectors
                 for j in range(classes):
-                    better += 1 if x[j] >= score else 0
+                    better += whole(1) if read(x, j) >= score else whole(0)
             else:
                 for j in range(classes):
-                    better += 1 if x[j * inner] >= score else 0
+                    better += whole(1) if read(x, j * inner) >= score else whole(0)
             y[i] = number(1) if better > n else number(0)
         return 0
 
@@ -98,7 +112,7 @@ def _build_confusion(dtype: str) -> Callable[..., int]:
 
 
 _KERNELS = {
-    "TopNError": kernels_by_dtype("TopNError", _build_top_n),
+    "TopNError": kernels_by_dtype("TopNError", _build_top_n, dtypes=ANY),
     "ConfusionMatrix": kernels_by_dtype("ConfusionMatrix", _build_confusion),
 }
 
@@ -108,9 +122,19 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, REALS, floats=(0,), outputs=call.spec.name == "TopNError")
     if refused:
         return refused
-    labels = call.inputs[1]
+    x, labels = call.inputs
+    assert x is not None
     assert labels is not None
+    if call.spec.name == "TopNError" and x.shape[call.attributes["axis"]] > _MOST_CLASSES:
+        return f"counts up to {_MOST_CLASSES} classes"
     return labels.dtype == np.int64 or f"takes int64 labels, not {labels.dtype}"
+
+
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: the scores whose places are counted."""
+    x = call.inputs[0]
+    assert x is not None
+    return (0,) if call.spec.name == "TopNError" and x.dtype.name in narrow_dtypes() else ()
 
 
 def prepare(call: Call) -> Prepared:
