@@ -19,9 +19,9 @@ from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once,
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.reduction.long_sums import STRETCH, are_long
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
-    NARROW,
     in_lines,
     kernels_by_dtype,
     launch,
@@ -55,7 +55,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     real, are_pairs_exact = Real(real_of(dtype)), _make_are_pairs_exact(dtype)
     multiply, multiply_four = plain_product(dtype), products_of_four(dtype)
     multiply_pairs, multiply_four_pairs = multiply, multiply_four
-    is_narrow = dtype in NARROW
+    is_narrow = dtype not in SIZES
     if is_narrow:
         multiply_pairs, multiply_four_pairs = plain_product(dtype, paired=True), products_of_four(dtype, paired=True)
     number, floats, size = real.kind, real.pointer, item_bytes(dtype)
