@@ -239,8 +239,8 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: the weight and its indicator."""
-    return (1, 2)
+    """Which arguments are taken as they are where they are narrow: those that are changed in place."""
+    return (1, 2, 4)
 
 
 def prepare(call: Call) -> Prepared:
@@ -268,7 +268,8 @@ def prepare(call: Call) -> Prepared:
     rows.add(_rounding(count, dtype), values, fixed, bounds, rounded)
     for made, target, desc in ((rounded, weights, given), (fixed, indicators, marks)):
         _add_copy(rows, made, numbers, target, desc)
-    rows.add(elementwise.prepare_program(_KEPT, (given, numbers), (before,)), weights, fixed, remembered, free=math.nan)
+    stored = elementwise.prepare_program(_KEPT, (given, numbers), (before,), dtype)
+    rows.add(stored, weights, fixed, remembered, free=math.nan)
     wide = ArrayDesc((count,), x.dtype)
     used = weights if given.dtype == wide.dtype else rows.between(wide)
     _add_copy(rows, weights, given, used, wide)
