@@ -234,18 +234,20 @@ class _Run:
         changed, states = self.changed, saved(self.states)
         if changed and WATCHES:
             announce(map(id, changed))
-        writer = get_ident()
-        for cell in changed:
-            cell.writer = writer
-            cell.outdate_copies()
+        drawn = 0
         try:
             if changed:
+                writer = get_ident()
+                for cell in changed:
+                    cell.writer = writer
+                    cell.outdate_copies()
                 next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             for random_state in self.random_states:
                 random_state[1] += 1
+                drawn += 1
             self._program.run([storage.address for storage in self.storages], self.floats)
         except BaseException:
-            go_back(self.random_states, 1)
+            go_back(self.random_states[:drawn], 1)
             restore(self.states, states)
             raise
         finally:

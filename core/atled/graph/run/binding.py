@@ -481,20 +481,22 @@ class Binding:
                     free = self._moved()
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
             states = saved(self._states) if self._states else b""
-            if self._changed or self._computed:
-                writer = threading.get_ident()
-                for cell in (*self._changed, *self._computed):
-                    cell.writer = writer
-                next(WRITES)  # who sees that nothing was written meanwhile need not look at these
             if progress is None and self.plan.moving is not None:
                 progress = Progress()
             interruption: BaseException | None = None
             count = self._count
             if count is not None:  # that of a run which this one interrupts, as code of a handler of a signal may
                 outer, count[0] = count[0], 0
+            drawn = 0
             try:
+                if self._changed or self._computed:
+                    writer = threading.get_ident()
+                    for cell in (*self._changed, *self._computed):
+                        cell.writer = writer
+                    next(WRITES)  # who sees that nothing was written meanwhile need not look at these
                 for random_state in self.random_states:
                     random_state[1] += 1
+                    drawn += 1
                 if is_observed():
                     self._run_observed(progress or Progress())
                 else:
@@ -511,7 +513,7 @@ class Binding:
                 if progress is not None and self._is_complete(progress):
                     interruption = error
                 else:
-                    go_back(self.random_states, 1)
+                    go_back(self.random_states[:drawn], 1)
                     for state, values in zip(self._drawn_inside, before, strict=True):
                         state[...] = values
                     restore(self._states, states)

@@ -13,7 +13,10 @@ import atled.functions as F
 import atled.parametric_functions as PF
 import atled.random
 import atled.solvers as S
+from atled.arrays.epoch import WRITES
 from atled.function import PythonFunction
+from atled.graph import rebuilt_forward
+from atled.graph.run import binding
 from atled_contexts import Context
 
 CONTEXTS = {
@@ -159,6 +162,41 @@ def test_what_code_of_the_user_raises_moves_nothing(
     run(LABELS)
     monkeypatch.setattr(Stops, "error", error)
     check_unmoved(run, LABELS, type(error))
+
+
+@pytest.mark.parametrize("make", [compiled, separate, rebuilt])
+def test_an_interrupt_as_a_run_begins_leaves_no_array_that_is_being_written(
+    make: Callable[[], Callable[[np.ndarray], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an inference in another thread would wait for the end of that write."""
+
+    class Interrupted:
+        def __init__(self) -> None:
+            self.is_due = True
+
+        def __next__(self) -> int:
+            if self.is_due:
+                self.is_due = False
+                raise KeyboardInterrupt
+            return next(WRITES)
+
+    found = []
+    for is_interrupted in (False, True):
+        nn.clear_parameters()
+        np.random.seed(5)
+        run = make()
+        for _ in range(4):
+            run(LABELS)
+        if is_interrupted:
+            for module in (binding, rebuilt_forward):
+                monkeypatch.setattr(module, "WRITES", Interrupted())
+            check_unmoved(run, LABELS, KeyboardInterrupt)
+            cells = [variable.data.cell for variable in nn.get_parameters(grad_only=False).values()]
+            assert not [cell for cell in cells if cell.writer]
+            monkeypatch.undo()
+            monkeypatch.setattr(atled.random, "_SEEDS", atled.random._Seeds())
+        found.append(run(LABELS))
+    assert found[0] == found[1], "the same numbers were drawn"
 
 
 def test_nothing_is_saved_where_nothing_can_fail(context: Context) -> None:
