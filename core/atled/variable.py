@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from atled.function import Function
     from atled.graph.compile.plan import Plan
 
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)  # what is assigned as one number, not as an array
+
 
 def _backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
     """See `backward.backward`, which takes this name's place when it is first called."""
@@ -108,13 +110,19 @@ class Variable(Operators):
 
     @property
     def g(self) -> np.ndarray:
-        """The gradient as a writable NumPy view; assigning broadcasts into it and keeps its dtype."""
+        """The gradient as a writable NumPy view; assigning broadcasts into it and keeps its dtype.
+
+        After the number 0 it counts as not written, as after `zero_grad`.
+        """
         return self.value.grad.data
 
     @g.setter
     def g(self, values: Any) -> None:
         self.value.expose()
-        self.value.grad.data = values.grad if isinstance(values, Variable) else values
+        if isinstance(values, _NUMBERS) and values == 0:
+            self.value.grad.zero()  # for each of a solver's parameters that is how scripts write zero_grad
+        else:
+            self.value.grad.data = values.grad if isinstance(values, Variable) else values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The values for NumPy, as `d` has them: `np.asarray(variable)` is a view on them."""

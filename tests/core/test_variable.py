@@ -132,7 +132,7 @@ def test_assigning_broadcasts_and_keeps_the_dtype(values):
 @pytest.mark.parametrize("values", [np.ones((3, 2)), np.ones(4), np.ones((2, 2, 3)), np.ones((0, 2, 3))])
 def test_assigning_what_does_not_broadcast_changes_nothing(values):
     v = leaf([[1, 2, 3], [4, 5, 6]])
-    with pytest.raises(RefusedError, match="does not broadcast"):
+    with pytest.raises(ValueError, match="does not broadcast"):
         v.d = values
     assert_array_equal(v.d, [[1, 2, 3], [4, 5, 6]])
 
@@ -506,21 +506,6 @@ def test_rewire_on_puts_another_graph_before_what_follows():
     c.backward()
     assert_array_equal(x.g, [2, 2])
     assert_array_equal(a.g, [0, 0])
-
-
-@pytest.mark.parametrize("number", [-0.0, np.float32(-0.0)])
-def test_a_zero_keeps_its_sign(number):
-    a = leaf([1, 2])
-    a.d = number
-    assert np.signbit(a.d).all()
-
-
-@pytest.mark.parametrize("number", [0, 0.0, False, np.float16(0), np.uint8(0), np.bool_(False)])
-def test_any_zero_is_assigned(number):
-    a = leaf([1, 2])
-    a.d = number
-    assert_array_equal(a.d, [0, 0])
-    assert a.d.dtype == np.float32
 
 
 def test_rewire_on_takes_the_parent_over():

@@ -29,10 +29,6 @@ def _context(asked: str, ctx: Any) -> Context:
     return ctx
 
 
-# What assigning takes as one number, not as an array.
-_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
-
-
 def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of int; TypeError or ValueError if it is none, or one that no array can have."""
     try:
@@ -117,7 +113,7 @@ class NdArray(ArrayOperators):
     def data(self) -> np.ndarray:
         """The values as a writable NumPy view: what is written into it is seen by every later op.
 
-        Assigning broadcasts into the array, as NumPy does, and keeps its dtype. The number 0 is what `zero` does.
+        Assigning broadcasts into the array, as NumPy does, and keeps its dtype.
         """
         return self.cell.shown(self.shape)
 
@@ -126,14 +122,9 @@ class NdArray(ArrayOperators):
         if isinstance(value, NdArray):
             self.copy_from(value)
             return
-        if isinstance(value, _NUMBERS) and value == 0 and not np.signbit(value):
-            if self.cell.dtype is None:
-                self.cell.dtype = FLOAT32  # as any assignment has it
-            self.zero()  # `w.g = 0` for each of a solver's parameters is how scripts write zero_grad
-            return
         values = _numeric(value, "NdArray.data = ...")
         if values.shape != self.shape and not _broadcasts(values.shape, self.shape):
-            raise RefusedError(
+            raise ValueError(
                 four_parts(
                     f"assigning shape {values.shape} to an array of shape {self.shape}",
                     "the value does not broadcast to the array",

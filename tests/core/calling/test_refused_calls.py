@@ -36,7 +36,6 @@ CALLS = {
     "reshape": lambda: variable(2).reshape((3,)),
     "reset_shape": lambda: variable(2).reset_shape((3,)),
     "data": lambda: assign("data"),
-    "d": lambda: setattr(variable(2), "d", np.zeros(3)),
     "grad": lambda: assign("grad"),
     "rewire_on": lambda: variable(2).rewire_on(variable(3)),
     "copy_from": lambda: nn.NdArray((2,)).copy_from(nn.NdArray((3,))),
@@ -49,6 +48,12 @@ def test_it_is_caught_under_either_name(name):
     with pytest.raises(RefusedError) as raised:
         CALLS[name]()
     assert isinstance(raised.value, ValueError) and isinstance(raised.value, RuntimeError)
+
+
+def test_values_that_numpy_itself_would_refuse_are_value_errors_only():
+    with pytest.raises(ValueError, match="does not broadcast") as raised:
+        variable(2).d = np.zeros(3)
+    assert not isinstance(raised.value, RuntimeError)
 
 
 @pytest.mark.parametrize("kind", [nn.Variable, nn.NdArray])
