@@ -233,6 +233,8 @@ def test_every_way_of_convolving_gives_the_same_bits(x, w, attributes):
 
 PRODUCTS = [
     ((8, 300), (300, 200), {}),
+    ((2, 600), (600, 200), {}),
+    ((3, 1100), (1100, 120), {}),
     ((200, 64), (70, 64), {"transpose_b": True}),
     ((64, 40), (64, 300), {"transpose_a": True}),
     ((40, 1100), (1100, 33), {}),
@@ -256,9 +258,10 @@ def test_products_with_a_packed_matrix_give_the_same_bits(a, b, attributes, dtyp
         np.testing.assert_array_equal(other, found[0])
 
 
-def test_a_layer_packs_its_weight_and_not_what_it_reads():
+@pytest.mark.parametrize("rows", [2, 3, 8])
+def test_a_layer_packs_its_weight_and_not_what_it_reads(rows):
     rng = np.random.default_rng(3)
-    images, weight, bias = (leaf(rng.standard_normal(shape, "f")) for shape in ((8, 300), (300, 200), (200,)))
+    images, weight, bias = (leaf(rng.standard_normal(shape, "f")) for shape in ((rows, 300), (300, 200), (200,)))
     y = F.relu(F.affine(images, weight, bias))
     y.forward()
     expected = y.d.copy()

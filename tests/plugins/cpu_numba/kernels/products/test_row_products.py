@@ -68,10 +68,39 @@ def test_few_rows_are_what_many_rows_are_to_the_last_bit(m, k, n, is_back, dtype
         one, other = (np.full((m + 1, n), 7, dtype) for _ in range(2))
         words = k, m, n, a, k + 3, packed, columns, columns * k
         call(MULTIPLY_ROWS[dtype], *words, one, n, s, s_row, s_column, 0, 0, 1)
-        call(MULTIPLY_FEW[dtype], *words, other, n, s, s_row, s_column, 0, 0, 1, is_back)
+        call(MULTIPLY_FEW[dtype], *words, other, n, s, s_row, s_column, 0, 0, 1, is_back, 0, max(1, k))
         np.testing.assert_array_equal(other, one)
         np.testing.assert_allclose(one[:m], a[:, :k].astype("d") @ b + (s if s_column else 0), rtol=1e-4, atol=1e-4)
         assert (other[m] == 7).all()
+
+
+@pytest.mark.parametrize("n", [1, 70, 128, 300])
+@pytest.mark.parametrize("m", range(1, FEW_ROWS + 1))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_add_up_steps_and_bound_the_last_sum_as_many_rows_do(m, n, dtype):
+    rng = np.random.default_rng(n)
+    k, k_step, columns = 53, 20, lanes_of(dtype).columns
+    a, b = rng.standard_normal((m, k), dtype), rng.standard_normal((k, n), dtype)
+    a[0, 7], b[40, 0] = np.nan, np.inf
+    bias, word = rng.standard_normal(n, dtype), 8 // np.dtype(dtype).itemsize
+    bounds = np.zeros(2 * word, dtype)
+    bounds[0], bounds[word] = -1, 2
+    one, other = (np.full((m + 1, n), 7, dtype) for _ in range(2))
+    for k0 in range(0, k, k_step):
+        kc = min(k_step, k - k0)
+        packed = packed_once(np.ascontiguousarray(b[k0 : k0 + kc]), False, columns)
+        s, s_row = (one, n) if k0 else (bias, 0)
+        last = bounds if k0 + kc == k else 0
+        a_step = np.ascontiguousarray(a[:, k0 : k0 + kc])
+        words = kc, m, n, a_step, kc, packed, columns, columns * kc, one, n, s, s_row, 1, 0, 0, 1, 0, last
+        call(MULTIPLY_ROWS[dtype], *words)
+    packed = packed_once(b, False, columns)
+    words = k, m, n, a, k, packed, columns, columns * k, other, n, bias, 0, 1, 0, 0, 1, 0, bounds, k_step
+    call(MULTIPLY_FEW[dtype], *words)
+    np.testing.assert_array_equal(other, one)
+    assert np.isnan(other[0]).all()
+    assert (other[m] == 7).all()
+    assert ((other[1:m] >= -1) & (other[1:m] <= 2)).all()
 
 
 @pytest.mark.parametrize("m, n", [(1, 1), (3, 24), (9, 31), (30, 48), (13, 64), (41, 130), (5, 200)])

@@ -32,6 +32,7 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
     has_short_dots,
     is_avx2,
     plan_ways,
+    reads_panels_abreast,
     unit_sizes,
 )
 from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
@@ -45,7 +46,7 @@ from atled_cpu_numba.kernels.products.panels import (
     Narrow,
     Pack,
 )
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_FEW, MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE
 from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
@@ -107,6 +108,7 @@ class Block:
     width: int  # by rows: of the panels of B
     packs_b: int  # by rows: whether B is packed first, rather than copied panel by panel
     panels: int  # address of B as PACK_STEPS packs it, or 0
+    multiply_few: int  # address of MULTIPLY_FEW if it multiplies by `panels`, which are packed in one step then, or 0
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int  # its block
     low: int  # the least number of y, where `multiply` knows bounds
@@ -131,6 +133,8 @@ def _build(dtype: str) -> Callable[..., int]:
         unit_rows, unit_columns, k_step = w[Block.unit_rows], w[Block.unit_columns], w[Block.k_step]
         row_step, column_step, way = w[Block.row_step], w[Block.column_step], w[Block.way]
         width = w[Block.width]
+        if w[Block.panels] != 0 and w[Block.multiply_few] != 0:
+            multiply, k_step = w[Block.multiply_few], k
         a_batch, b_batch, y_batch, y_row = w[Block.a_batch], w[Block.b_batch], w[Block.y_batch], w[Block.y_row]
         inner_items = w[Block.inner]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
@@ -243,6 +247,7 @@ def _build(dtype: str) -> Callable[..., int]:
                             ahead = ROWS_AHEAD * width if in_panels else width
                             q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
                             q[Rows.bounds] = block + 8 * Block.low if k0 + kc == k else 0
+                            q[Rows.k_step], q[Rows.is_back] = w[Block.k_step], 0
                             if k0 > 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
                             elif bias != 0:
@@ -539,8 +544,10 @@ def _in_tiles(task: Task, planned: Callable[[], Plan]) -> Prepared:
     packs = []
     by_rows = plan.multiply in (MULTIPLY_ROWS[dtype], MULTIPLY_WIDE[dtype])
     if p.batch == 1 and arguments[1] == Block.b and by_rows:
-        sizes, strides = (p.k, p.n), (p.b_row, p.b_column)
-        packs.append(columns_in_panels(Block.panels, 1, dtype, sizes, strides, plan.k_step, plan.width))
+        sizes, strides, k_step = (p.k, p.n), (p.b_row, p.b_column), plan.k_step
+        if reads_panels_abreast(p, plan, dtype):
+            block[Block.multiply_few], k_step = MULTIPLY_FEW[dtype].address(), p.k
+        packs.append(columns_in_panels(Block.panels, 1, dtype, sizes, strides, k_step, plan.width))
     return launch(
         MATMUL[dtype],
         block,

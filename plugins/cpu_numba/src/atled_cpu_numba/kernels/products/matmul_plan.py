@@ -10,6 +10,7 @@ from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.products.panels import MULTIPLY_NARROW, NARROW_ROWS, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import (
     AVX2_BYTES,
+    FEW_ROWS,
     MULTIPLY_ACROSS,
     MULTIPLY_ROWS,
     MULTIPLY_STREAM,
@@ -188,12 +189,22 @@ def plan_ways(p: Product, dtype: str = "float32") -> Iterator[PlanWay]:
     if is_across or p.m <= _MOST_ACROSS_ROWS:
         yield PlanWay("across", is_across, lambda: _across_plan(p, dtype))
     by_rules = _packing(p, dtype)
-    are_rows_wide = are_wide(p.m, p.n, lanes_of(dtype)) and (by_rules.b or not _is_streamed(p, dtype))
+    can_be_wide = p.m > FEW_ROWS and (by_rules.b or not _is_streamed(p, dtype))
+    are_rows_wide = can_be_wide and are_wide(p.m, p.n, lanes_of(dtype))
     for name, packing in _PACKINGS.items():
         if packing.b or not b_by_columns:
             for is_wide in (False, True) if is_avx2(dtype) else (False,):
                 pays = packing == by_rules and is_wide == are_rows_wide
                 yield PlanWay(name + ", wide" * is_wide, pays, partial(_rows_plan, p, dtype, packing, is_wide))
+
+
+def reads_panels_abreast(p: Product, plan: Plan, dtype: str) -> bool:
+    """Whether few rows of A are multiplied by panels of B that an earlier run packed, several of them at once.
+
+    A single panel is one stream of memory, and a core reads no more than about half of what it could.
+    """
+    is_plain = plan.multiply is MULTIPLY_ROWS[dtype] and plan.way == ROWS and p.a_column == 1
+    return is_plain and p.m <= FEW_ROWS
 
 
 def has_short_dots(p: Product, dtype: str) -> bool:

@@ -210,18 +210,19 @@ def _copy_first_columns(w: Writer, k: Any, b: Any, b_step: Any, copy: Any, masks
 def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
     """An intrinsic that computes `rows` rows of C = A B + S for some panels of B at once, sums over k in order.
 
-    tile((k, a, a_row, b, b_panel, c, c_row, s, s_row, s_panel, m)):
+    tile((k, a, a_row, b, b_panel, c, c_row, s, s_row, s_panel, m, bounds)):
     k: length of the sums, 0 or more.
     a: A[r, i] at a[r * a_row + i].
     b: B[i, j] of panel p at b[p * b_panel + i * `Lanes.columns` + j].
     c: C[r, j] at c[r * c_row + j], `panels` whole panels side by side.
     s: S[r, j] of panel p at s[r * s_row + p * s_panel + j].
     m: rows of the tile: 1 <= m <= rows.
+    bounds: address of two words, the least and the greatest number that C is to hold, or 0.
     """
     lanes = lanes_of(dtype)
     vectors = lanes.columns // lanes.vector
 
-    def generate(w, k, a, a_row, b, b_panel, c, c_row, s, s_row, s_panel, m):
+    def generate(w, k, a, a_row, b, b_panel, c, c_row, s, s_row, s_panel, m, bounds):
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = _row_starts(w, a, a_row, m, rows)
@@ -232,11 +233,16 @@ def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
             # Nothing is asked for: processors follow panels by themselves, and each request takes the place of a load
             # (Zen 3: 5 % of a product out of the level-2 or level-3 cache, and no less from memory).
             values = [w.splat(w.load_one(w.at(start, i))) for start in starts]
-            for r in range(rows):
-                for v in range(count):
-                    loaded = w.load(w.at(b_now[v // vectors], v % vectors * w.width))
-                    following.append(w.multiply_add(values[r], loaded, phis[r * count + v]))
+            sums = {}
+            for v in range(count):
+                # One by one: all vectors of B at once, beside the sums, are more than there are registers.
+                w.keep_order()
+                loaded = w.load(w.at(b_now[v // vectors], v % vectors * w.width))
+                for r in range(rows):
+                    sums[r, v] = w.multiply_add(values[r], loaded, phis[r * count + v])
+            following += [sums[r, v] for r in range(rows) for v in range(count)]
             following += [w.at(place, lanes.columns) for place in b_now]
+        within = w.bounds_if_at(bounds)
         for r in range(rows):
             with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
                 c_at = w.at(c, builder.mul(c_row, w.number(r)))
@@ -244,10 +250,11 @@ def make_few_rows_tile(rows: int, panels: int, dtype: str = "float32") -> Any:
                 for v in range(count):
                     panel = builder.mul(s_panel, w.number(v // vectors))
                     added = w.load(w.at(w.at(s_at, panel), v % vectors * w.width))
-                    w.store(builder.fadd(following[r * count + v], added), w.at(c_at, v * w.width))
+                    made = w.bounded(builder.fadd(following[r * count + v], added), within)
+                    w.store(made, w.at(c_at, v * w.width))
 
     return vector_intrinsic(
-        "few_rows_tile", 11, generate, "Few rows of a product by panels; see make_few_rows_tile.", dtype
+        "few_rows_tile", 12, generate, "Few rows of a product by panels; see make_few_rows_tile.", dtype
     )
 
 

@@ -85,7 +85,7 @@ def pieces_of(dtype: str) -> Pieces:
                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_at, columns, columns * kc
                 q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.a_column] = c_at, c_row, 0, 1
                 q[Rows.ahead] = ROWS_AHEAD * columns
-                q[Rows.is_back], q[Rows.bounds] = is_back, 0
+                q[Rows.is_back], q[Rows.bounds], q[Rows.k_step] = is_back, 0, kc
                 if k0 > 0:
                     q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, c_row, 1
                 else:
