@@ -10,7 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.guarded import POISON, GuardedArray
 from atled.arrays.place import ArrayClass
-from atled.call import Call, Native, Prepared
+from atled.call import Call, Native, Prepared, RowWord
 from atled.conformance.cases import Case
 from atled.conformance.strided import StridedArray
 from atled.preparing import prepare
@@ -286,7 +286,8 @@ class Launch:
             word = native.attributes.get(name, -1)
             if word >= 0:
                 block.view(np.float64)[word] = value
-        row = np.array([[native.address, block.ctypes.data, parts, 0]], np.int64)
+        row = np.zeros((1, len(RowWord)), np.int64)
+        row[0, [RowWord.KERNEL, RowWord.BLOCK, RowWord.PARTS]] = native.address, block.ctypes.data, parts
 
         def launch() -> None:
             # The row holds the block's address only: both must stay alive.
