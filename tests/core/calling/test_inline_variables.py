@@ -13,7 +13,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.arrays.spares import all_spares
+from atled.arrays.spares import all_spares, clear_spares
 from atled.calling import inline_cache
 from atled.calling.call_tables import forget_calls
 from atled_contexts.surroundings import here
@@ -24,6 +24,7 @@ pytest.importorskip("atled_cpu_numba")
 @pytest.fixture(autouse=True)
 def at_once() -> Iterator[None]:
     with nn.context_scope(nn.get_extension_context("cpu")), nn.auto_forward():
+        clear_spares()
         forget_calls()
         yield
 
@@ -35,7 +36,7 @@ def variable(*values: float, need_grad: bool | None = True, dtype: Any = np.floa
 def inlined(function: Callable[..., Any], *given: Any) -> Any:
     """What the function of the inline cache of a function gives; None if it does not know the call."""
     made = function.__globals__["_inline_variables"]
-    return made(here().values, *given)
+    return None if made is None else made(here().values, *given)
 
 
 def without_attributes(function: Any) -> list[bool]:
