@@ -9,7 +9,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.arrays.storage import ALIGNMENT, HostStorage, Pool, _ViewEnd, size_class
+from atled.arrays.storage import ALIGNMENT, HostStorage, Pool, ViewEnd, size_class
 from atled.errors import OutOfMemoryError
 from memory_stress import run_in_threads
 
@@ -175,7 +175,7 @@ def test_a_write_through_a_view_whose_end_was_not_noted_is_seen(monkeypatch):
     for _ in range(3):
         infer(ones)
     with monkeypatch.context() as patch:
-        patch.setattr(_ViewEnd, "__call__", interrupted)
+        patch.setattr(ViewEnd, "__call__", interrupted)
         w.d[...] = 0
     np.testing.assert_array_equal(infer(ones), np.full((2, 4), 3))
     number = w.data.cell.storage.viewed_until

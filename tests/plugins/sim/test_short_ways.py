@@ -11,6 +11,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled_sim
+from atled.arrays.spares import clear_spares
 from atled.calling.call_tables import forget_calls
 from atled.plugin import Prepared, reload_plugins
 from atled_contexts import context_scope
@@ -209,6 +210,7 @@ def expected_gradient(w, x):
 
 
 def test_a_rebuilt_backward_allocates_and_moves_nothing(device):
+    clear_spares()  # of tests before, some of which may be in use for longer
     w = leaf(1, 2)
     with nn.auto_forward():
         x = F.identity(leaf(3, 4))
