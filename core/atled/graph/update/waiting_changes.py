@@ -138,7 +138,6 @@ def scale_gradients(factors: Sequence[float], values: Sequence[Value], context: 
         [(value.shape, value.cell, value.grad.cell) for value in values],
         context,
         plans,
-        Progress(),
     )
 
 
@@ -148,11 +147,11 @@ def _run_alone(
     arrays: Sequence[tuple[tuple[int, ...], ArrayCell, ArrayCell]],
     context: Context,
     plans: UpdatePlans | None,
-    progress: Progress,
+    progress: Progress | None = None,
 ) -> None:
     """Make a change in a pass of its own.
 
-    floats: the op's attribute for each gradient.
+    floats: the op's attribute for each gradient.  progress: is told whether it is made.
     """
     # The plans hold the arrays, so that no other can get the number of one.
     key = ("gradients", tuple((id(data), id(gradient)) for _, data, gradient in arrays))
@@ -184,7 +183,7 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
             parameters = _parameters(values, plans)
             if not parameters.are_distinct or not _may_wait(values):
                 arrays = [(value.shape, value.cell, value.grad.cell) for value in values]
-                _run_alone(change.op, [change.value] * len(arrays), arrays, context, plans, Progress())
+                _run_alone(change.op, [change.value] * len(arrays), arrays, context, plans)
                 return
             waiting = WaitingChanges([change], parameters, context, plans)
         for cell in gradients:
