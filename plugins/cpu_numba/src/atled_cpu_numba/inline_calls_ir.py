@@ -9,12 +9,30 @@ are made: references of its own keep the entry, the values of Variables and what
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from atled.plugin import FormWord, InlineEntryWord, InlineObjectWord, InlineWord
 
 _TYPE = 8  # byte offset of the type in an object; the count is at its start, in 32 bits or 64
 _TRIES = 4  # what comes round in a ring and is looked at for one that is free
 _EQUAL = 2  # Py_EQ
+
+_COUNTS = {"HOLD": "Py_IncRef", "DROP": "Py_DecRef"}  # what `_FOR_EACH` calls, in a function of that name
+_FOR_EACH = """define internal void @{NAME}(ptr %references, i64 %count) {
+start:
+  br label %check
+check:
+  %i = phi i64 [ 0, %start ], [ %next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %done
+one:
+  %next = add i64 %i, 1
+  %object = call ptr @object(ptr %references, i64 %i)
+  call void @{COUNT}(ptr %object)
+  br label %check
+done:
+  ret void
+}"""
 
 _INLINE_CALLS = """
 declare i64 @PyLong_AsLongLong(ptr)
@@ -407,21 +425,7 @@ failed:
   ret i64 -1
 }
 
-define internal void @drop(ptr %references, i64 %count) {
-start:
-  br label %check
-check:
-  %i = phi i64 [ 0, %start ], [ %next, %one ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %done
-one:
-  %next = add i64 %i, 1
-  %object = call ptr @object(ptr %references, i64 %i)
-  call void @Py_DecRef(ptr %object)
-  br label %check
-done:
-  ret void
-}
+{DROP}
 
 ; Have the entry raise the exception that is set in its words.
 define internal void @tell(ptr %entry) {
@@ -636,21 +640,7 @@ done:
 }
 
 ; Refer to some objects once more.
-define internal void @hold(ptr %references, i64 %count) {
-start:
-  br label %check
-check:
-  %i = phi i64 [ 0, %start ], [ %next, %one ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %done
-one:
-  %next = add i64 %i, 1
-  %object = call ptr @object(ptr %references, i64 %i)
-  call void @Py_IncRef(ptr %object)
-  br label %check
-done:
-  ret void
-}
+{HOLD}
 
 ; PyCFunctionFast: the table of calls, the inputs, the attributes and the floats of a call; `self` is the address of the
 ; cache. An array or a Variable, or None if the call is to be made another way, to which a kernel that failed belongs;
@@ -814,4 +804,10 @@ def inline_calls_ir() -> str:
     for prefix, words in (("FORM", FormWord), ("ENTRY", InlineEntryWord), ("OBJECT", InlineObjectWord)):
         constants.update({f"{prefix}_{word.name}": int(word) for word in words})
     constants.update({word.name: int(word) for word in InlineWord})
-    return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), _INLINE_CALLS)
+    texts = {name: _filled(_FOR_EACH, {"NAME": name.lower(), "COUNT": count}) for name, count in _COUNTS.items()}
+    return _filled(_INLINE_CALLS, {**constants, **texts})
+
+
+def _filled(text: str, names: Mapping[str, object]) -> str:
+    """A text with what each name in braces stands for."""
+    return re.sub(r"\{([A-Z_]+)\}", lambda match: str(names[match[1]]), text)
