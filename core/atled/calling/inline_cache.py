@@ -51,7 +51,7 @@ class InlineCache:
     records: whether it is of calls on Variables, which are recorded, or of those on NdArrays.
     """
 
-    __slots__ = ("__weakref__", "_entries", "_install", "_make", "_next", "_records", "_words")
+    __slots__ = ("__weakref__", "_entries", "_given", "_install", "_make", "_next", "_records", "_words")
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class InlineCache:
         self._make: Callable[[int], Callable[..., Any]] | None = None
         self._entries: list[_Entry] = []
         self._next = 0
+        self._given = inputs, attributes, floats
         self._words = np.zeros(InlineWord.ENTRIES + _LIMIT, np.int64)
-        self._words[InlineWord.INPUTS : InlineWord.COUNT] = inputs, attributes, floats
 
     def note(
         self,
@@ -102,18 +102,11 @@ class InlineCache:
     def enter(self, entry: _Entry, make: Callable[[int], Callable[..., Any]]) -> None:
         """Have an entry, in the place of the oldest if there is no room; all of one executor, which makes the function.
 
-        Another thread may be in the function, but never between two of its looks at a word.
+        One of another executor is the first of a new cache: programs go from one device to another for good, and how
+        often a call may be entered is limited.
         """
-        if self._make is None:
-            objects = _objects()
-            self._words[InlineWord.OBJECTS] = objects.ctypes.data
-            slots = _VALUE_SLOTS if self._records else _ARRAY_SLOTS
-            self._words[InlineWord.RECORDS : InlineWord.LAST] = self._records, *objects[slots]
-            self._make = make
-            INLINE_CACHES.add(self)
-            self._install(make(_Address(self._words)))
         if make != self._make:
-            return
+            self._start(make)
         self._words[InlineWord.ENTRIES + self._next] = entry.address
         if self._next < len(self._entries):
             self._entries[self._next] = entry
@@ -122,11 +115,31 @@ class InlineCache:
             self._words[InlineWord.COUNT] = len(self._entries)
         self._next = (self._next + 1) % _LIMIT
 
+    def _start(self, make: Callable[[int], Callable[..., Any]]) -> None:
+        """Be empty, with the function of an executor.
+
+        Another thread may be in the function that was there, or about to call it: that one's words stay its own, and
+        have no entries, which it sees whenever it begins, but never between two of its looks at a word.
+        """
+        self._empty()
+        self._words = np.zeros_like(self._words)
+        self._words[InlineWord.INPUTS : InlineWord.COUNT] = self._given
+        objects = _objects()
+        self._words[InlineWord.OBJECTS] = objects.ctypes.data
+        slots = _VALUE_SLOTS if self._records else _ARRAY_SLOTS
+        self._words[InlineWord.RECORDS : InlineWord.LAST] = self._records, *objects[slots]
+        self._make = make
+        INLINE_CACHES.add(self)
+        self._install(make(_Address(self._words)))
+
     def forget(self) -> None:
         """Know no call any more."""
         with _CHANGING:
-            self._words[InlineWord.COUNT] = self._words[InlineWord.LAST] = self._next = 0
-            self._entries.clear()
+            self._empty()
+
+    def _empty(self) -> None:
+        self._words[InlineWord.COUNT] = self._words[InlineWord.LAST] = self._next = 0
+        self._entries.clear()
 
 
 def _budget(records: bool) -> str:

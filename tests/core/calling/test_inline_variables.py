@@ -96,6 +96,19 @@ def test_an_absent_input_is_recorded_as_absent():
     np.testing.assert_array_equal(w.g, x.d.sum(0)[:, None] * np.ones((1, 2)))
 
 
+def test_a_program_that_goes_to_another_device_has_its_calls_made_there(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("atled_sim")
+    monkeypatch.setattr(inline_cache, "_PATIENCE", 0)
+    for extension, name in (("cpu", "host"), ("sim", "SimArray:0"), ("cpu", "host"), ("sim", "SimArray:0")):
+        x, y = variable(1, 2), variable(3, 5)
+        with nn.context_scope(nn.get_extension_context(extension, fallback="raise")):
+            made = [F.mul2(x, y) for _ in range(5)]
+            del made
+            result = inlined(F.mul2, x, y, *without_attributes(F.mul2))
+            assert str(result.data.cell.place) == name
+            np.testing.assert_array_equal(result.d, [3, 10])
+
+
 @pytest.mark.parametrize("which", ["shape", "dtype", "array", "number", "missing", "unready"])
 def test_what_differs_is_another_call(which: str):
     x, y = variable(1, 2), variable(3, 4)

@@ -12,6 +12,7 @@ import atled as nn
 import atled.functions as F
 import atled_sim
 from atled.arrays.spares import clear_spares
+from atled.calling import inline_cache
 from atled.calling.call_tables import forget_calls
 from atled.plugin import Prepared, reload_plugins
 from atled_contexts import context_scope
@@ -209,7 +210,9 @@ def expected_gradient(w, x):
         return v.g.copy()
 
 
-def test_a_rebuilt_backward_allocates_and_moves_nothing(device):
+@pytest.mark.parametrize("patience", [0, 1 << 62], ids=["native", "text"])
+def test_a_rebuilt_backward_allocates_and_moves_nothing(device, monkeypatch, patience):
+    monkeypatch.setattr(inline_cache, "_PATIENCE", patience)  # or calls may change their way while they are counted
     clear_spares()  # of tests before, some of which may be in use for longer
     w = leaf(1, 2)
     with nn.auto_forward():
