@@ -221,6 +221,11 @@ class Call:
         )
 
     @property
+    def mutated(self) -> tuple[int, ...]:
+        """The positions of the inputs that it changes in place, but for those that are outputs, too."""
+        return self.spec.mutated_with(self.attributes)
+
+    @property
     def channel_last(self) -> bool:
         """Whether the channel axis of its images is the last one; selection asks who knows what that means."""
         return bool(self.spec.channelled) and self.attributes.get("channel_last", False)

@@ -86,7 +86,7 @@ def _plain_run(call: Call) -> Callable[..., None]:
             with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
                 np.copyto(output, result, casting="unsafe")
         if widen:
-            for position in spec.mutated:
+            for position in call.mutated:
                 arguments[position][...] = inputs[position]
 
     return run

@@ -91,7 +91,7 @@ class CachedCall:
         self._spares = [out and spares_of(ArrayCell, out[1], out[0], place) for out in outputs]
         if not isinstance(call, NativeCall | DeviceCall) or (place is HOST and not call.is_direct):
             return
-        is_alone = self._single and function.auxiliary == [None] and not spec.mutated and not spec.random
+        is_alone = self._single and function.auxiliary == [None] and not call.mutated and not spec.random
         self.is_plain = is_alone and call.is_direct and (call.workspaces is None or spec.program is None)
         if self.is_plain:
             self.launch, self.form, self.workspaces = call.launch, call.form, call.workspaces
@@ -254,7 +254,7 @@ class _CachedOnDevice(CachedCall):
         assert isinstance(call, DeviceCall)
         spec = self.pattern.spec
         # All that may keep it from being plain is where its inputs are.
-        self._is_nearly_plain = self._single and len(call.outputs) == 1 and not spec.mutated and not spec.random
+        self._is_nearly_plain = self._single and len(call.outputs) == 1 and not call.mutated and not spec.random
         if self._is_nearly_plain and call.outputs[0] is not None:
             dtype, size = call.outputs[0]
             self._spare_arrays = spares_of(NdArray, size, dtype, call.place)

@@ -26,7 +26,7 @@ def attached_calls(case: Case, made: Implementation) -> Iterator[tuple[str, Call
     """The case's call with a formula at each place that the implementation names, alone and all together."""
     call, spec = case.call, case.spec
     inputs = [n for n, name in enumerate(spec.input_names) if name in made.attaches and _is_fit(call.inputs[n])]
-    inputs = [n for n in inputs if n not in spec.mutated and spec.inputs[n].kind == "compute"]
+    inputs = [n for n in inputs if n not in call.mutated and spec.inputs[n].kind == "compute"]
     outputs = [n for n, name in enumerate(spec.outputs) if name in made.attaches and _is_fit(call.outputs[n])]
     before = {n: _formula(call, _BEFORE, call.inputs[n]) for n in inputs}
     after = {n: _formula(call, _BEHIND, call.outputs[n]) for n in outputs}
@@ -92,7 +92,7 @@ def may_be_grouped(case: Case) -> bool:
     """Whether the engine makes groups of such calls."""
     shapes = {None if desc is None else desc.shape for desc in (*case.call.inputs, *case.call.outputs)}
     has_formula = case.spec.program is not None or case.spec.copies
-    return len(shapes) == 1 and has_formula and not case.spec.mutated
+    return len(shapes) == 1 and has_formula and not case.call.mutated
 
 
 def run_group(prepared: Prepared, launches: list[Launch], failure: int = 0) -> None:

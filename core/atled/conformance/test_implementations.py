@@ -87,7 +87,7 @@ def test_runs(case: Case) -> None:
             assert not launch.failure, f"{title}, {form}: it wrote into the flag of failures, where nothing is wrong"
             for name, want, got in zip(output_names(case.spec, expected), expected, launch.results(), strict=True):
                 compare(f"{title}, {form}: {case.name}.{name}", want, got, case.tolerance)
-            for position in case.spec.mutated:
+            for position in case.call.mutated:
                 compare(
                     f"{title}, {form}: {case.name} in place",
                     changed[position],
@@ -168,7 +168,7 @@ def test_queued(case: Case) -> None:
 @over(cases.samples)
 def test_purity(case: Case) -> None:
     """A run changes nothing but its outputs and what the op mutates, and a second run gives the same."""
-    allowed = {*case.spec.mutated, *case.spec.inplace.values()}
+    allowed = {*case.call.mutated, *case.spec.inplace.values()}
     for launch in _launches(case):
         title = _title(case, launch.implementation)
         for form in launch.forms:

@@ -56,7 +56,7 @@ def _check(
         launch.run(form)
         for name, want, got in zip(output_names(case.spec, expected), expected, launch.results(), strict=True):
             compare(f"{title}, {form}: {name}", want, got, case.tolerance)
-        for position in case.spec.mutated:
+        for position in case.call.mutated:
             now = launch.inputs_now()[position]
             compare(f"{title}, {form}: in place", changed[position], now, case.tolerance)
         assert launch.is_intact, f"{title}, {form}: wrote beside its arrays, or between their elements"

@@ -161,7 +161,7 @@ def _constants(
         return None
     leaves = [(number, structure.cells[number]) for number, origin in enumerate(structure.origins) if origin is None]
     varies = any(
-        function.spec.random or function.spec.mutated or function.spec.opaque for function in structure.functions
+        function.spec.random or function.mutated or function.spec.opaque for function in structure.functions
     )
     numbers = unstored.numbers
 

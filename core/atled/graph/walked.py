@@ -130,7 +130,7 @@ def walk(root: Value, most: int = sys.maxsize, *, through_several: bool = False)
 def _all_outputs(call: RecordedCall) -> list[Value] | None:
     """All outputs of a call with several; None for other calls, and where one is gone or not as the call makes it."""
     spec, descs = call.spec, call.output_descs
-    if call.visible == 1 or len(call.outputs) != call.visible or spec.opaque or spec.views or spec.mutated:
+    if call.visible == 1 or len(call.outputs) != call.visible or spec.opaque or spec.views or call.mutated:
         return None
     if call.shapes != tuple([None if value is None else value.shape for value in call.inputs]):
         return None

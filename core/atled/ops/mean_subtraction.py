@@ -52,6 +52,7 @@ class MeanSubtraction(OpSpec):
     outputs = ("y", "scale")
     auxiliary = ("scale",)
     mutates = ("mean", "t")
+    mutates_if = "update_running_mean"
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         return {**attributes, "base_axis": base_axis_from_front(self, attributes, inputs)}

@@ -93,7 +93,8 @@ class BatchNormalization(_ByChannel):
     outputs = ("y", "batch_mean", "batch_variance")
     auxiliary = ("batch_mean", "batch_variance")
     mutates = ("mean", "variance")
-    recomputable = True  # with batch_stat it does not read what it changes, without it changes nothing
+    mutates_if = "batch_stat"
+    recomputable = True  # it does not read what it changes
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         if attributes["output_stat"] and not attributes["batch_stat"]:

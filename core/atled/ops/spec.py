@@ -202,6 +202,8 @@ class OpSpec:
         outputs: names; the last may be variadic ("y...").  auxiliary: the last of them, which the gradient needs
             and the user does not get.  saved: those that the gradient needs, too, but that the user gets and may drop.
         mutates: names of inputs that the op changes in place.
+        mutates_if: name of a bool attribute without which a call changes none of them; "": there is none
+            (`mutated_with`).
         overwrites: those of them that hold what it makes of other inputs, and nothing from call to call; all others
             are as they were after a run that fails.
         recomputable: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is
@@ -244,6 +246,7 @@ class OpSpec:
     auxiliary: Sequence[str] = ()
     saved: Sequence[str] = ()
     mutates: Sequence[str] = ()
+    mutates_if: str = ""
     overwrites: Sequence[str] = ()
     recomputable: bool = False
     views: bool = False
@@ -316,6 +319,10 @@ class OpSpec:
         self.may_resume = type(self).resumes is not OpSpec.resumes
         self.may_spare = type(self).sparing_gradient is not OpSpec.sparing_gradient
         self.checks_values = type(self).check_values is not OpSpec.check_values
+
+    def mutated_with(self, attributes: Mapping[str, Any]) -> tuple[int, ...]:
+        """The positions of the inputs that a call with these attributes changes in place."""
+        return self.mutated if not self.mutates_if or attributes[self.mutates_if] else ()
 
     def input_at(self, position: int) -> Input:
         """The declaration of the input at a position, variadic ones spread out."""

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import atled as nn
 import atled.functions as F
+from atled.arrays.epoch import WRITES
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -164,3 +165,28 @@ def test_half_and_float_may_move_the_same_statistics_in_one_plan(backend: str) -
     (ends[0] + ends[1]).forward()
     mean, _ = statistics()
     assert_allclose(given[2].d, 0.19 * mean, atol=1e-4)
+
+
+def test_fixed_statistics_are_read_and_not_written():
+    x, w = leaf(X), leaf(np.ones((3, 3, 1, 1)))
+    ps = [leaf(np.ones(SHAPE)) for _ in range(4)]
+    y = F.batch_normalization(F.convolution(x, w), *ps, batch_stat=False)
+    y.forward()
+    assert not any(step.changes_arrays for step in y.plan.steps)
+    assert len(y.plan.targets) == 1  # what the convolution makes is not stored
+    for each in ps:
+        each.data.cell.note_runs()
+    number = next(WRITES)
+    y.forward()
+    F.batch_normalization(x.data, *(each.data for each in ps), batch_stat=False)
+    assert all(each.data.cell.is_unchanged_since(number) for each in ps)
+
+
+def test_moving_statistics_are_written():
+    ps = [leaf(np.ones(SHAPE)) for _ in range(4)]
+    for each in ps:
+        each.data.cell.note_runs()
+    y = F.batch_normalization(leaf(X), *ps)
+    number = next(WRITES)
+    y.forward()
+    assert [each.data.cell.is_unchanged_since(number) for each in ps] == [True, True, False, False]

@@ -89,3 +89,11 @@ def test_the_running_mean_stays_float32_under_half(backend):
     y.forward()
     assert y.d.dtype == np.float16 and mean.d.dtype == np.float32
     assert_allclose(mean.d, 1024.25 + 1.75 / 1001, rtol=1e-7)
+
+
+def test_without_update_no_array_is_written():
+    x, mean, t = (nn.Variable.from_numpy_array(np.ones(shape, np.float32)) for shape in ((4, 3), (3,), (1,)))
+    y = F.mean_subtraction(x * 2, mean, t, base_axis=1, update_running_mean=False)
+    y.forward()
+    assert not any(step.changes_arrays for step in y.plan.steps)
+    assert len(y.plan.targets) == 1  # what it subtracts from is not stored

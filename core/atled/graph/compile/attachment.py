@@ -39,7 +39,7 @@ def _can_carry(step: Step) -> bool:
 
 def _can_be_carried(step: Step, slots: Sequence[Slot], changing: bool) -> bool:
     spec, native = step.node.spec, step.native
-    if spec is None or native is None or native.ranges is None or spec.mutated:
+    if spec is None or native is None or native.ranges is None or step.node.mutated:
         return False
     if spec.inplace and not changing:
         return False

@@ -34,7 +34,7 @@ class AttachedOp(OpSpec, abstract=True):
         self.attributes = tuple(Attribute(item, "float") for item in (*spec.float_names, *_float_names(call)))
         made = range(len(call.writes) - len(call.outputs))
         self.outputs = (*spec.outputs, *(f"result{number}" for number in made))
-        self.mutates = spec.mutates
+        self.mutates, self.mutates_if = spec.mutates, spec.mutates_if
         self.tolerance = spec.tolerance
         names = [formula.spec.name for _, formula in call.formulas]
         names.insert(len(call.before), spec.name)
@@ -87,7 +87,7 @@ def _is_formula(node: IRNode) -> bool:
     Kernels that take formulas in need not take windows, which a kernel of the formula alone may.
     """
     spec = node.spec
-    if spec is None or node.decision is None or node.computed or spec.inplace or spec.mutated or spec.program is None:
+    if spec is None or node.decision is None or node.computed or spec.inplace or node.mutated or spec.program is None:
         return False
     if not node.decision.implementation.fuses or node.decision.fallback:
         return False

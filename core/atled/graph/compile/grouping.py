@@ -67,7 +67,7 @@ def _key(node: IRNode) -> Hashable:
     spec, decision = node.spec, node.decision
     if spec is None or decision is None or node.computed or decision.implementation.prepare_group is None:
         return None
-    if (spec.program is None and not spec.copies and spec is not SPECS["Cast"]) or spec.mutated or spec.random:
+    if (spec.program is None and not spec.copies and spec is not SPECS["Cast"]) or node.mutated or spec.random:
         return None
     call: Call = decision.call
     shape = call.outputs[0].shape

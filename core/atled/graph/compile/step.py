@@ -152,7 +152,7 @@ class Step:
     def changes_arrays(self) -> bool:
         """Whether it changes arrays that were there before: inputs in place, or a target that it does not read."""
         spec = self.node.spec
-        if spec is not None and (spec.mutated or spec.inplace):
+        if spec is not None and (self.node.mutated or spec.inplace):
             return True
         return any(value.is_in_place for value in self.node.outputs)
 
@@ -180,7 +180,7 @@ class Step:
     def written(self) -> list[int]:
         """The slots that it writes: outputs, and inputs that it changes."""
         spec = self.node.spec
-        changed = () if spec is None else (*spec.mutated, *spec.inplace.values())
+        changed = () if spec is None else (*self.node.mutated, *spec.inplace.values())
         slots = [*self.arguments[self.input_count :], *(self.arguments[i] for i in changed)]
         return [slot for slot in slots if slot >= 0]
 
@@ -190,7 +190,7 @@ class Step:
         spec = self.node.spec
         if spec is None:
             return []
-        moved = [position for position in spec.mutated if spec.input_at(position).name not in spec.overwrites]
+        moved = [position for position in self.node.mutated if spec.input_at(position).name not in spec.overwrites]
         return [self.arguments[position] for position in moved if self.arguments[position] >= 0]
 
     @property

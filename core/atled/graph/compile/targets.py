@@ -148,7 +148,7 @@ def _may_write_elsewhere(maker: IRNode) -> bool:
     spec, decision = maker.spec, maker.decision
     if spec is None or decision is None or maker.computed or len(maker.outputs) != len(spec.outputs):
         return False
-    return not (spec.views or spec.by_engine or spec.random or spec.mutated or spec.inplace or decision.fallback)
+    return not (spec.views or spec.by_engine or spec.random or maker.mutated or spec.inplace or decision.fallback)
 
 
 def _written_to(maker: IRNode, written: Mapping[IRValue | None, IRValue], assigning: IRNode) -> IRNode | None:

@@ -49,7 +49,7 @@ class Cut:
 
     def _origin_of_node(self, node: IRNode) -> _Origin | None:
         spec = node.spec
-        if spec is None or node.computed or node.changed or spec.by_engine or spec.random or spec.mutated:
+        if spec is None or node.computed or node.changed or spec.by_engine or spec.random:
             return None
         if spec.inplace or spec.opaque:
             return None

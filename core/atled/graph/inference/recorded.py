@@ -23,10 +23,6 @@ Operand = Made | int | None
 """What a call reads: what another one makes, a leaf by its number, or nothing."""
 
 
-_KEEPS = ("batch_stat", "update_running_mean")
-"""Attributes that are False where a call leaves alone what its op may change."""
-
-
 class OneCall:
     """A call as it was recorded; what the user does to the graph afterwards changes nothing.
 
@@ -136,7 +132,7 @@ def _refuse_effects(call: OneCall) -> None:
                 "record the graph without it for inference, or draw in NumPy and give the numbers as an input",
             )
         )
-    if spec.inplace or (spec.mutated and all(call.attributes.get(name, True) for name in _KEEPS)):
+    if spec.inplace or spec.mutated_with(call.attributes):
         names = ", ".join(spec.mutates) or "its input"
         raise ValueError(
             four_parts(

@@ -138,7 +138,8 @@ class BodyBuilder(DescribingGraph):
         computed: bool = False,
     ) -> IRNode:
         """Add a node with checked attributes."""
-        assert not (spec.mutated or spec.inplace or spec.opaque), f"a body has no effects, as {spec.name} has"
+        has_effects = spec.mutated_with(attributes) or spec.inplace or spec.opaque
+        assert not has_effects, f"a body has no effects, as {spec.name} has"
         descs = tuple(None if value is None else value.desc for value in inputs)
         node = IRNode(spec, tuple(inputs), attributes, context, None)
         config = context.backends[0][1]

@@ -241,7 +241,7 @@ def choose_strided(
     if isinstance(spec, EngineOp):
         taken = tuple(None if desc is None else spec.taken(n, desc) for n, desc in enumerate(inputs))
         return choose(spec, taken, attributes, context, by_operands=by_operands)
-    changed = {*spec.mutated, *spec.inplace.values()}
+    changed = {*spec.mutated_with(attributes), *spec.inplace.values()}
     plain = tuple(None if desc is None else desc.contiguous for desc in inputs)
     must = tuple(desc if n in changed or spec is SPECS["Identity"] else plain[n] for n, desc in enumerate(inputs))
     decision = choose(spec, must, attributes, context, by_operands=by_operands)

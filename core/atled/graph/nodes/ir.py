@@ -296,6 +296,11 @@ class IRNode:
         return self.is_sparing and position >= len(self.outputs) - len(self.spec.auxiliary if self.spec else ())
 
     @property
+    def mutated(self) -> tuple[int, ...]:
+        """The positions of the inputs that it changes in place, but for those that are outputs, too."""
+        return () if self.spec is None else self.spec.mutated_with(self.attributes)
+
+    @property
     def name(self) -> str:
         """The op's name; "Transfer" for a copy between memories."""
         return "Transfer" if self.spec is None else self.spec.name
@@ -486,10 +491,11 @@ class Graph:
         if spec.views:
             assert inputs[0] is not None
             return self._add_view(spec, inputs[0], attributes, context, computed)
-        if spec.mutated or spec.inplace:
-            inputs = self._apart(spec, inputs, context)
+        changing = (*spec.mutated_with(attributes), *spec.inplace.values())
+        if changing:
+            inputs = self._apart(changing, inputs, context)
             if self._has_windows and spec is not SPECS["Assign"]:
-                node = self._on_copies(spec, inputs, attributes, context)
+                node = self._on_copies(spec, changing, inputs, attributes, context)
                 if node is not None:
                     return node
         decision, place = self._decided(spec, inputs, attributes, context)
@@ -500,7 +506,7 @@ class Graph:
             elif spec.input_at(position).kind == "random_state":
                 value.place_at(HOST)
                 coerced.append(value)
-            elif position in spec.mutated or position in spec.inplace.values():
+            elif position in changing:
                 coerced.append(self._mutable(value, place, desc.dtype, spec))
             else:
                 where = HOST if spec.input_at(position).on_host else place
@@ -557,9 +563,11 @@ class Graph:
             return True
         return implementation.takes_strides((name,))
 
-    def _apart(self, spec: OpSpec, inputs: Sequence[IRValue | None], context: Context) -> list[IRValue | None]:
-        """The inputs of an op that changes some, with copies of those that it would overwrite while it reads them."""
-        changed = [value for n in (*spec.mutated, *spec.inplace.values()) if (value := inputs[n]) is not None]
+    def _apart(
+        self, changing: Sequence[int], inputs: Sequence[IRValue | None], context: Context
+    ) -> list[IRValue | None]:
+        """The inputs of a call that changes some, with copies of those that it would overwrite while it reads them."""
+        changed = [value for n in changing if (value := inputs[n]) is not None]
         return [
             self._copy(value, context)
             if value is not None and any(value.interferes(other) for other in changed)
@@ -583,11 +591,15 @@ class Graph:
         return self._is_taken(value, value.desc, spec.input_names[0], decision, place)
 
     def _on_copies(
-        self, spec: OpSpec, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any], context: Context
+        self,
+        spec: OpSpec,
+        changing: Sequence[int],
+        inputs: Sequence[IRValue | None],
+        attributes: Mapping[str, Any],
+        context: Context,
     ) -> IRNode | None:
         """A node that changes copies of windows, which are assigned then; None where it changes them in place."""
-        changed = (*spec.mutated, *spec.inplace.values())
-        windows = [n for n in changed if (value := inputs[n]) is not None and value.is_window]
+        windows = [n for n in changing if (value := inputs[n]) is not None and value.is_window]
         if not windows:
             return None
         descs = tuple(None if value is None else value.desc.contiguous for value in inputs)
@@ -612,9 +624,9 @@ class Graph:
         """Make the next versions of the inputs that a node changes."""
         spec = node.spec
         assert spec is not None
-        if not (spec.mutated or spec.inplace):
+        if not (node.mutated or spec.inplace):
             return node.changed
-        positions = dict.fromkeys(spec.mutated, -1) | {source: position for position, source in spec.inplace.items()}
+        positions = dict.fromkeys(node.mutated, -1) | {source: position for position, source in spec.inplace.items()}
         changed = {}
         for source, position in positions.items():
             before = node.inputs[source]

@@ -75,7 +75,7 @@ class _Choice:
         changed = [
             references[position]
             for function, references in zip(structure.functions, structure.references, strict=True)
-            for position in {*function.spec.mutated, *function.spec.inplace.values()}
+            for position in {*function.mutated, *function.spec.inplace.values()}
         ]
         self._changed = {id(structure.cells[number]) for number in changed if number >= 0}
 

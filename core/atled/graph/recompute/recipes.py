@@ -182,7 +182,7 @@ def _if_unstored(value: Value | None) -> Value | None:
 def _spared(function: RecordedCall) -> list[Value | None]:
     """The inputs of a call, with copies in place of those that it changes, which must not be changed a second time."""
     inputs = list(function.inputs)
-    for position in function.spec.mutated:
+    for position in function.mutated:
         value = inputs[position]
         if value is not None:
             data = NdArray(value.shape)

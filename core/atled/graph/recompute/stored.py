@@ -102,7 +102,7 @@ def unobserved(
             candidates.append(number)
     for function, references in zip(structure.functions, structure.references, strict=True):
         spec = function.spec
-        if spec.mutated or spec.inplace or spec.opaque:
+        if function.mutated or spec.inplace or spec.opaque:
             stored.update(id(cells[number]) for number in references if number >= 0)
     return [number for number in candidates if id(cells[number]) not in stored]
 
@@ -137,4 +137,4 @@ def _runs_again(function: RecordedCall) -> bool:
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:
         return False
-    return not spec.mutated or spec.recomputable
+    return not function.mutated or spec.recomputable

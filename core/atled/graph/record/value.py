@@ -423,6 +423,11 @@ class RecordedCall:
         self.outputs: list[weakref.ref[Value]] = []
         self.infer([None if value is None else value.shape for value in self.inputs])
 
+    @property
+    def mutated(self) -> tuple[int, ...]:
+        """The positions of the inputs that it changes in place, but for those that are outputs, too."""
+        return self.spec.mutated_with(self.attributes)
+
     def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> RecordedCall:
         """The same call on inputs of the same shapes, no outputs made yet, and without the state that it keeps."""
         function = RecordedCall.__new__(RecordedCall)

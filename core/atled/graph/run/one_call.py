@@ -103,10 +103,10 @@ class OneCall:
 
     __slots__ = ("fallback", "mutated", "plan")
 
-    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+    def __init__(self, node: IRNode, plan: Plan, fallback: Decision | None) -> None:
         self.plan = plan
         self.fallback = fallback
-        self.mutated = tuple(spec.mutated)
+        self.mutated = node.mutated
 
     def run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
@@ -140,12 +140,12 @@ class ShortCall(OneCall, ABC):
     __slots__ = ("_random_state", "_sources", "outputs")
 
     def __init__(
-        self, spec: OpSpec, plan: Plan, fallback: Decision | None, sources: Sequence[int], outputs: Sequence[Slot]
+        self, node: IRNode, plan: Plan, fallback: Decision | None, sources: Sequence[int], outputs: Sequence[Slot]
     ) -> None:
-        super().__init__(spec, plan, fallback)
+        super().__init__(node, plan, fallback)
         self._sources = list(sources)  # of each array that is read, which input of the call it is; -1: an absent one
         self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in outputs]
-        self._random_state = len(spec.inputs) - 1 if spec.random else -1
+        self._random_state = _random_state_of(node)
 
     def _run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
@@ -205,12 +205,12 @@ class NativeCall(ShortCall):
 
     place = HOST
 
-    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+    def __init__(self, node: IRNode, plan: Plan, fallback: Decision | None) -> None:
         (step,) = plan.steps
         assert step.prepared is not None
         sources = [-1 if slot < 0 else plan.slots[slot].source[1] for slot in step.arguments[: step.input_count]]
         results = [plan.slots[slot] for slot in step.arguments[step.input_count :]]
-        super().__init__(spec, plan, fallback, sources, results)
+        super().__init__(node, plan, fallback, sources, results)
         workspace = step.prepared.workspace
         self.workspaces = spare_workspaces_of(workspace) if workspace else None
         self._form = form_of(plan, step)
@@ -253,6 +253,11 @@ class NativeCall(ShortCall):
         return status
 
 
+def _random_state_of(node: IRNode) -> int:
+    """Which input is its random state; -1 where it has none."""
+    return len(node.inputs) - 1 if node.spec is not None and node.spec.random else -1
+
+
 def _has_windows(plan: Plan) -> bool:
     """Whether a step is given other arrays than those of the call as they are."""
     return any(slot.is_window for slot in plan.slots)
@@ -263,10 +268,10 @@ class ProgramCall(ShortCall):
 
     __slots__ = ("_program",)
 
-    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+    def __init__(self, node: IRNode, plan: Plan, fallback: Decision | None) -> None:
         slots = plan.slots
         targets = [slots[number] for number in plan.targets]
-        super().__init__(spec, plan, fallback, [number for number, *_ in plan.requests], targets)
+        super().__init__(node, plan, fallback, [number for number, *_ in plan.requests], targets)
         given = [slots[slot].memory for *_, slot in plan.requests]
         self._program = by_address(plan, [*given, *(slot.memory for slot in targets)])
 
@@ -285,13 +290,13 @@ class PythonCall(ShortCall):
 
     __slots__ = ("_descs", "_function", "_workspace")
 
-    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+    def __init__(self, node: IRNode, plan: Plan, fallback: Decision | None) -> None:
         (step,) = plan.steps
         assert step.prepared is not None and step.prepared.run is not None
         slots = [None if number < 0 else plan.slots[number] for number in step.arguments]
         sources = [-1 if slot is None else slot.source[1] for slot in slots[: step.input_count]]
         results = [slot for slot in slots[step.input_count :] if slot is not None]
-        super().__init__(spec, plan, fallback, sources, results)
+        super().__init__(node, plan, fallback, sources, results)
         self._workspace = step.prepared.workspace
         self._descs = [None if slot is None else (slot.desc.shape, slot.desc.dtype) for slot in slots]
         self._function = step.prepared.run
@@ -330,13 +335,13 @@ class CastCall(OneCall):
 
     def __init__(
         self,
-        spec: OpSpec,
+        node: IRNode,
         way: ShortCall,
         casts: Sequence[tuple[int, np.dtype]],
         looks: Sequence[Look | None],
         compile_for: Callable[[Sequence[Look | None]], OneCall],
     ) -> None:
-        super().__init__(spec, way.plan, way.fallback)
+        super().__init__(node, way.plan, way.fallback)
         self._casts, self._way, self._looks, self._compile_for = casts, way, looks, compile_for
         self._copies = [(number, (HOST, dtype)) for number, dtype in casts]
         self._forms: dict[int, OneCall] = {}  # by which casts are kept, a bit each
@@ -394,8 +399,8 @@ class DeviceCall(OneCall):
 
     __slots__ = ("_is_random", "form", "is_direct", "launch", "outputs", "place", "workspaces")
 
-    def __init__(self, spec: OpSpec, plan: Plan, looks: Sequence[Look | None]) -> None:
-        super().__init__(spec, plan, None)
+    def __init__(self, node: IRNode, plan: Plan, looks: Sequence[Look | None]) -> None:
+        super().__init__(node, plan, None)
         step = plan.steps[0]
         self.place = plan.place_of(step)
         targets = [plan.slots[number] if number >= 0 else None for number in plan.targets]
@@ -411,13 +416,14 @@ class DeviceCall(OneCall):
             memories.update((number, plan.slots[slot].memory) for number, *_, slot in plan.requests)
             memories.update((~number, plan.slots[slot].memory) for number, slot in enumerate(plan.targets))
             self.launch = launch_all(plan, list(memories.values()))
-        self._is_random = spec.random
+        self._is_random = _random_state_of(node) >= 0
         self.is_direct = all(look is None or look.place is self.place for look in looks)
 
     @staticmethod
-    def fits(spec: OpSpec, plan: Plan, looks: Sequence[Look | None]) -> bool:
+    def fits(node: IRNode, plan: Plan, looks: Sequence[Look | None]) -> bool:
         """Whether a call can run so."""
-        if spec.inplace or spec.opaque or not plan.steps or plan.fallbacks:
+        spec = node.spec
+        if spec is None or spec.inplace or spec.opaque or not plan.steps or plan.fallbacks:
             return False
         step = plan.steps[0]
         place = plan.place_of(step)
@@ -425,7 +431,7 @@ class DeviceCall(OneCall):
             place is not HOST
             and step.prepared is not None
             and step.prepared.run is not None
-            and (len(plan.steps) == 1 or (PlanOnDevice.fits(plan) and not spec.mutated))
+            and (len(plan.steps) == 1 or (PlanOnDevice.fits(plan) and not node.mutated))
             and all(number < 0 or plan.slots[number].source[0] == "target" for number in plan.targets)
             and all(look is None or look.place in (HOST, place) for look in looks)
             and _dtypes_fit(plan, looks)
@@ -562,22 +568,22 @@ def _compile(
     if _reads_as_given(plan, looks):
         for way in (NativeCall, ProgramCall, PythonCall):
             if way.fits(spec, plan):
-                short = way(spec, plan, fallback)
+                short = way(node, plan, fallback)
                 casts = _casts_of(spec, looks, node) if keeps_casts else []
                 if not casts:
                     return short
                 compile_for = partial(
                     _compile, spec, shapes=shapes, attributes=attributes, context=context, keeps_casts=False
                 )
-                return CastCall(spec, short, casts, looks, compile_for)
-    if DeviceCall.fits(spec, plan, looks):
-        return DeviceCall(spec, plan, looks)
-    return OneCall(spec, plan, fallback)
+                return CastCall(node, short, casts, looks, compile_for)
+    if DeviceCall.fits(node, plan, looks):
+        return DeviceCall(node, plan, looks)
+    return OneCall(node, plan, fallback)
 
 
 def _casts_of(spec: OpSpec, looks: Sequence[Look | None], node: IRNode) -> list[tuple[int, np.dtype]]:
     """The inputs that a node reads in another dtype than the arrays have, and in which."""
-    changed = {*spec.mutated, *spec.inplace.values()}
+    changed = {*node.mutated, *spec.inplace.values()}
     return [
         (number, value.dtype)
         for number, (look, value) in enumerate(zip(looks, node.inputs, strict=True))

@@ -40,6 +40,7 @@ class Shadow:
         assert step.node.spec is not None and step.node.decision is not None
         self._plan = plan
         self._spec: OpSpec = step.node.spec
+        self._mutated = step.node.mutated
         self._decision: Decision[Call] = step.node.decision
         self._array_at = array_at
         self._inputs = step.arguments[: step.input_count]
@@ -86,7 +87,7 @@ class Shadow:
         spec = self._spec
         names = [*spec.outputs[: len(self._outputs)]]
         names += [f"{spec.outputs[-1]}[{position}]" for position in range(len(names), len(self._outputs))]
-        changed = [(f"changed {spec.input_names[position]}", self._inputs[position]) for position in spec.mutated]
+        changed = [(f"changed {spec.input_names[position]}", self._inputs[position]) for position in self._mutated]
         return [*zip(names, self._outputs, strict=True), *changed]
 
     def _found(self) -> list[tuple[str, np.ndarray | None]]:
@@ -109,7 +110,7 @@ class Shadow:
 
     def _check_inputs(self) -> None:
         """What the op neither changes nor has as the memory of a result must be the same bytes as before."""
-        written = self._memories([*self._outputs, *(self._inputs[position] for position in self._spec.mutated)])
+        written = self._memories([*self._outputs, *(self._inputs[position] for position in self._mutated)])
         results = [self._array_at(slot) for slot in self._outputs if slot >= 0]
         for position, (slot, before) in enumerate(zip(self._inputs, self._before, strict=True)):
             if before is None or self._slot(slot).memory in written:
@@ -153,7 +154,7 @@ class Shadow:
         except Exception as error:  # whatever the reference raises, the implementation gave a result instead
             text = f"it gave a result, where the reference raises {in_words(error)}"
             raise self._made_error(text, float("nan")) from error
-        return [*outputs, *(array for position in self._spec.mutated if (array := inputs[position]) is not None)]
+        return [*outputs, *(array for position in self._mutated if (array := inputs[position]) is not None)]
 
     def _in_float64(self, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
         for position, array in enumerate(inputs):

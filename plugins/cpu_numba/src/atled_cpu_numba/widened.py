@@ -83,7 +83,7 @@ _SINGLE = np.dtype(np.float32)
 
 def accepts(call: Call, accepts_wide: Callable[[Call], bool | str]) -> bool | str:
     """Of a call with narrow floats: whether what it changes in place is taken as it is, and the rest in float32."""
-    changed = {*call.spec.mutated, *call.spec.inplace.values()}
+    changed = {*call.mutated, *call.spec.inplace.values()}
     narrow = {n for n in changed if (desc := call.inputs[n]) is not None and is_narrow(desc.dtype)}
     if narrow and not narrow <= set(_kept(call)):
         return "changes a narrow array in place"

@@ -39,7 +39,7 @@ def may_fail(call: Call) -> bool:
 
 def heeds_failure(call: Call) -> bool:
     """Whether a kernel is to look at the flag: that of an op that changes arrays in place."""
-    return bool(_blocks) and all(block[0] for block in _blocks) and bool(call.spec.mutated or call.spec.inplace)
+    return bool(_blocks) and all(block[0] for block in _blocks) and bool(call.mutated or call.spec.inplace)
 
 
 def guarded(compute: Callable[[], None], flag: np.ndarray, number: int, heeds: bool) -> None:

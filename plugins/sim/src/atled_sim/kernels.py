@@ -63,7 +63,7 @@ def _kernel(calls: Sequence[Call], compute: Callable[..., None], note: str = "")
     array_count = input_count + sum(len(call.writes) for call in calls)
     float_count = sum(call.float_count for call in calls)
     random_state = input_count - 1 if calls[0].spec.random else -1
-    written = {*calls[0].spec.mutated, *range(input_count, array_count)}  # nothing mutated is in a group
+    written = {*calls[0].mutated, *range(input_count, array_count)}  # nothing mutated is in a group
     fails, heeds = any(map(may_fail, calls)), any(map(heeds_failure, calls))
     extra = fails + (fails or heeds)
 
