@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue, Win
 from atled.graph.nodes.order import Order
 from atled.named_tuple import NamedTuple
 from atled.ops.elementwise import ProgramOp
-from atled.ops.formula import Expr, Program, name, number, substitute
+from atled.ops.formula import Expr, Number, Program, name, number, postorder, substitute
 from atled.ops.spec import SPECS, Attribute, Input
 
 MOST_NODES = 40
 MOST_OPERANDS = 24
 """Bounds of one fused node: compile time grows with it, and beyond some operands registers run out."""
+
+MOST_ALIKE = 4
+"""How many fused nodes may differ in numbers alone and have kernels of their own; more of them share one."""
 
 _SEARCH_LIMIT = 256  # nodes and groups looked at for one question, so that large graphs compile in linear time
 _SHOWN = 4  # names of different ops in the name of a fused one
@@ -350,6 +353,9 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
         units.setdefault(groups.group_of.get(node, node), []).append(node)
     order = _ordered(units, groups.order)
     specs: dict[Wiring, FusedOp] = {}  # of the loops and layers of a network many groups are alike
+    wired = {unit: _Wires(graph, members, groups.formulas) for unit, members in units.items() if len(members) > 1}
+    for unit, given in _differing(wired).items():
+        wired[unit] = _Wires(graph, units[unit], groups.formulas, given)
     result = []
     for unit in order:
         members = units[unit]
@@ -365,8 +371,29 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
                 )
             ]
             compute = groups.compute_of(members[0])
-            result.append(_fused_node(graph, members, groups.formulas, outputs, specs, compute))
+            result.append(_fused_node(members, wired[unit], outputs, specs, compute))
     return result
+
+
+def _differing(wired: Mapping[int | IRNode, _Wires]) -> dict[int | IRNode, frozenset[tuple[int, int]]]:
+    """Of many groups that are alike but for numbers: which floats, by row and position, have not one value in all.
+
+    As literals those would be another kernel for each group: thousands in a long chain of steps with numbers of their
+    own. Exponents stay literals, of which formulas have quicker forms.
+    """
+    if len(wired) <= MOST_ALIKE:
+        return {}
+    alike: dict[tuple[object, ...], dict[int | IRNode, Mapping[tuple[int, int], Expr]]] = {}
+    for unit, wires in wired.items():
+        literals = wires.literals()
+        alike.setdefault(wires.without(literals), {})[unit] = literals
+    found: dict[int | IRNode, frozenset[tuple[int, int]]] = {}
+    for same in alike.values():
+        numbers = list(same.values())
+        if len({tuple(each.values()) for each in numbers}) > MOST_ALIKE:
+            given = frozenset(place for place in numbers[0] if len({each[place] for each in numbers}) > 1)
+            found.update(dict.fromkeys(same, given))
+    return found
 
 
 def _ordered(units: dict[int | IRNode, list[IRNode]], order: Order) -> list[int | IRNode]:
@@ -396,20 +423,32 @@ def _ordered(units: dict[int | IRNode, list[IRNode]], order: Order) -> list[int 
 class _Wires:
     """Which numbers the values and run-time floats of a group have, in the order in which its members meet them.
 
+    given: by row and position the floats that are run-time floats although their values are known.
+
     inputs: values that come from outside.  floats: indices of the graph's run-time floats.  rows: what each member
     computes from which numbers.  changed: per array that is changed, its first version here and its last.
     """
 
-    def __init__(self, graph: Graph, members: Sequence[IRNode], formulas: Mapping[IRNode, Sequence[Expr]]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        members: Sequence[IRNode],
+        formulas: Mapping[IRNode, Sequence[Expr]],
+        given: frozenset[tuple[int, int]] = frozenset(),
+    ) -> None:
         self.inputs: list[IRValue] = []
-        self.floats: dict[int, int] = {}
+        self.floats: list[int] = []
         self.changed: dict[IRArray | None, tuple[IRValue, IRValue]] = {}
         self.numbers: dict[IRValue, int] = {}
         self.rows: list[_Row] = []
-        for member in members:
+        self._names: dict[int, Expr] = {}  # by index of a run-time float
+        for row, member in enumerate(members):
             assert member.spec is not None
             read = tuple(self._number(value, True) for value in member.inputs if value is not None)
-            floats = tuple(self._float(graph, member.attributes[item]) for item in member.spec.float_names)
+            floats = tuple(
+                self._float(graph, member.attributes[item], (row, position) in given)
+                for position, item in enumerate(member.spec.float_names)
+            )
             for position, last in member.changed.items():
                 first = member.inputs[position]
                 assert first is not None
@@ -417,6 +456,23 @@ class _Wires:
                 self.changed[array] = self.changed.get(array, (first,))[0], last
             written = tuple(self._number(value, False) for value in member.outputs)
             self.rows.append(_Row(member.name, tuple(formulas[member]), _names(member), read, floats, written))
+
+    def literals(self) -> dict[tuple[int, int], Expr]:
+        """By row and position the floats that are numbers in the formulas and could as well be run-time floats."""
+        return {
+            (place, position): value
+            for place, row in enumerate(self.rows)
+            for position, value in enumerate(row.floats)
+            if isinstance(value, Number) and not _is_exponent(row.names[position - len(row.floats)], row.formulas)
+        }
+
+    def without(self, literals: Container[tuple[int, int]]) -> tuple[object, ...]:
+        """The rows without some of their floats: equal for groups that differ in those alone."""
+        gone = name("")  # no float has an empty name
+        return tuple(
+            row._replace(floats=tuple(gone if (place, at) in literals else it for at, it in enumerate(row.floats)))
+            for place, row in enumerate(self.rows)
+        )
 
     def _number(self, value: IRValue, is_input: bool) -> int:
         number = self.numbers.get(value)
@@ -426,14 +482,30 @@ class _Wires:
                 self.inputs.append(value)
         return number
 
-    def _float(self, graph: Graph, slot: object) -> Expr:
+    def _float(self, graph: Graph, slot: object, is_given: bool) -> Expr:
         assert isinstance(slot, FloatSlot)
+        if is_given:
+            # Not shared with an equal float: in the next group that is alike they may differ.
+            return self._new_float(slot.index)
         kind, *source = graph.floats[slot.index]
         # Numbers of gradient rules are part of the structure; those of users are run-time values, and counts of
         # elements are, which would be another kernel for each size of a batch.
         if kind == "constant" and not _is_count(source[0]):
             return number(source[0])
-        return name(f"f{self.floats.setdefault(slot.index, len(self.floats))}")
+        found = self._names.get(slot.index)
+        if found is None:
+            found = self._names[slot.index] = self._new_float(slot.index)
+        return found
+
+    def _new_float(self, index: int) -> Expr:
+        self.floats.append(index)
+        return name(f"f{len(self.floats) - 1}")
+
+
+def _is_exponent(float_name: str, formulas: Sequence[Expr]) -> bool:
+    """Whether a float is in an exponent of the formulas."""
+    powers = [each for each in postorder(formulas) if each.op == "**"]
+    return any(float_name in power.args[1].names for power in powers)
 
 
 def _is_count(value: float) -> bool:
@@ -470,15 +542,13 @@ def _names(node: IRNode) -> tuple[str, ...]:
 
 
 def _fused_node(
-    graph: Graph,
     members: Sequence[IRNode],
-    formulas: Mapping[IRNode, Sequence[Expr]],
+    wires: _Wires,
     outputs: Sequence[IRValue],
     specs: dict[Wiring, FusedOp],
     compute: np.dtype | None,
 ) -> IRNode:
     """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
-    wires = _Wires(graph, members, formulas)
     numbers = wires.numbers
     changed = tuple((numbers[first], numbers[last]) for first, last in wires.changed.values())
     written = tuple(numbers[value] for value in outputs)
@@ -487,7 +557,7 @@ def _fused_node(
     if spec is None:
         spec = specs[wiring] = _fused_op(wires, changed, written, compute)
     made = [*(last for _, last in wires.changed.values()), *outputs]
-    return _node(members, spec, wires.inputs, list(wires.floats), made)
+    return _node(members, spec, wires.inputs, wires.floats, made)
 
 
 def _fused_op(
@@ -502,7 +572,7 @@ def _fused_op(
         expressions.update(zip(row.written, results, strict=True))
     program = Program(
         tuple(inputs.values()),
-        tuple(f"f{position}" for position in wires.floats.values()),
+        tuple(f"f{position}" for position in range(len(wires.floats))),
         (
             *((inputs[first], expressions[last]) for first, last in changed),
             *((f"y{position}", expressions[value]) for position, value in enumerate(written)),

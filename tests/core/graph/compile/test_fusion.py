@@ -9,6 +9,7 @@ import atled as nn
 import atled.functions as F
 from atled.graph.compile.fusion import FusedOp
 from atled.keyed import Description, NdArray
+from atled.ops.formula import postorder
 
 UNARY = (F.tanh, F.sigmoid, F.relu, lambda x: F.mul_scalar(x, -0.7), lambda x: F.add_scalar(x, 0.3), F.identity)
 BINARY = (F.add2, F.sub2, F.mul2, F.maximum2)
@@ -174,3 +175,72 @@ def test_counts_of_elements_are_no_part_of_a_formula():
         d.result(d.gradients(mean, [x])[0])
         made |= {step.node.spec.program for step in d.plan.steps if isinstance(step.node.spec, FusedOp)}
     assert len(made) == 1
+
+
+STEPS = np.random.default_rng(0).uniform(0.5, 1.5, (80, 2))
+
+
+def inference_of_steps(numbers, power=None):
+    """A line of calls that become several fused nodes, each step with numbers of its own."""
+    x = nn.Variable.from_numpy_array(np.linspace(-1, 1, 5).astype(np.float32))
+    y = x
+    for factor, term in numbers:
+        y = F.tanh(y) if power is None else F.tanh(y) ** power
+        y = y * float(factor) + float(term)
+    return nn.inference(y, x), x.d
+
+
+def fused_programs(infer):
+    return [step.node.spec.program for step in infer.plan.steps if isinstance(step.node.spec, FusedOp)]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "fusing", "reference"])
+def test_many_fused_nodes_that_differ_in_numbers_alone_share_programs(backend, monkeypatch):
+    with nn.context_scope(nn.Context([f"{backend}:float"])):
+        infer, x = inference_of_steps(STEPS)
+        result = infer(x)
+        if backend != "reference":
+            programs = fused_programs(infer)
+            monkeypatch.setattr("atled.graph.compile.fusion.MOST_NODES", 8)
+            infer, _ = inference_of_steps(STEPS)
+            shorter = fused_programs(infer)
+            assert len(programs) < len(shorter) and len(shorter) > 20 and len(set(shorter)) <= 8
+            np.testing.assert_array_equal(infer(x), result)
+    expected = x.astype(np.float64)
+    for factor, term in STEPS:
+        expected = np.tanh(expected) * factor + term
+    np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+def test_of_equal_numbers_in_one_fused_node_others_may_differ_in_the_next(monkeypatch):
+    monkeypatch.setattr("atled.graph.compile.fusion.MOST_NODES", 6)
+    numbers = STEPS.copy()
+    numbers[::4, 1] = numbers[::4, 0]
+    with nn.context_scope(nn.Context(["cpu:float"])):
+        infer, x = inference_of_steps(numbers)
+        assert len(set(fused_programs(infer))) <= 8
+        expected = x.astype(np.float64)
+        for factor, term in numbers:
+            expected = np.tanh(expected) * factor + term
+        np.testing.assert_allclose(infer(x), expected, rtol=1e-4)
+
+
+def test_what_few_fused_nodes_differ_in_and_what_all_have_are_literals(monkeypatch):
+    monkeypatch.setattr("atled.graph.compile.fusion.MOST_NODES", 8)
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        few, _ = inference_of_steps(STEPS[:6])
+        same, _ = inference_of_steps([(0.75, 0.3125)] * 80)
+        half_same, _ = inference_of_steps([(0.75, term) for _, term in STEPS])
+        assert not any(program.attributes for program in (*fused_programs(few), *fused_programs(same)))
+        assert all("0.75" in str(program.expressions[-1]) for program in fused_programs(half_same))
+        assert any(program.attributes for program in fused_programs(half_same))
+
+
+def test_exponents_stay_literals(monkeypatch):
+    monkeypatch.setattr("atled.graph.compile.fusion.MOST_NODES", 8)
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        infer, _ = inference_of_steps(STEPS, power=3.0)
+        powers = [
+            each for program in fused_programs(infer) for each in postorder(program.expressions) if each.op == "**"
+        ]
+        assert powers and not any(each.args[1].names for each in powers)
