@@ -18,11 +18,11 @@ def forward_all(variables: Sequence[Variable], clear_buffer: bool = False, clear
 
     variables: leaves among them are left alone. The order counts only where calls change arrays, such as running
         statistics, that others read: they run as they would for one Variable after the other.
-    clear_buffer, clear_no_need_grad: never change a result, as in `forward`.
+    clear_buffer, clear_no_need_grad: as in `forward`.
 
     Raises TypeError for anything but a sequence of Variables; what `forward` raises.
     """
-    forward.forward_all([variable.value for variable in _checked("forward_all", variables)])
+    forward.forward_all([variable.value for variable in _checked("forward_all", variables)], clear_buffer)
 
 
 def backward_all(

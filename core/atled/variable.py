@@ -210,8 +210,13 @@ class Variable(Operators):
         return self
 
     def forward(self, clear_buffer: bool = False, clear_no_need_grad: bool = False) -> None:
-        """Compute it from the leaves. The flags allow memory to be given back early and never change a result."""
-        forward(self.value)
+        """Compute it from the leaves. The flags allow memory to be given back early and never change a result.
+
+        clear_buffer: no backward follows, as in inference and validation. From the third forward in a row on that says
+            so, and behind which there was none, nothing is stored for one. If one follows all the same, what it reads
+            is computed again, or RuntimeError is raised where a leaf was written since; from then on it is stored.
+        """
+        forward(self.value, clear_buffer)
 
     def backward(
         self,

@@ -59,6 +59,8 @@ def backward(root: Value, grad: Gradient) -> None:
         if root.is_leaf:
             raise _leaf_error(root)
         roots = roots_of((root,))
+    if roots.cleared_count >= 0:
+        roots.refuse_clearing()
     seed = seed_of(roots, 0, root, grad)
     found = None if is_observed() else find(root, seed)
     known: Any = None if found is None else REBUILT.find(found.key)
@@ -81,6 +83,7 @@ def backward_all(values: Sequence[Value], grads: Sequence[Gradient]) -> None:
             raise _leaf_error(value)
     if values:
         roots = roots_of(values)
+        roots.refuse_clearing()
         given = enumerate(zip(values, grads, strict=True))
         _run(roots, tuple([seed_of(roots, position, value, grad) for position, (value, grad) in given]))
 

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from atled.graph.forward_plan import Forward
 
 
-def forward(root: Value) -> None:
-    """Compute a value from the leaves; nothing to do for a leaf."""
+def forward(root: Value, clears: bool = False) -> None:
+    """Compute a value from the leaves; nothing to do for a leaf.
+
+    clears: whether no backward is to follow.
+    """
     # A graph that was recorded and neither run nor looked at is made of patterns.
     found = _run_known(root) if root.pattern is not None and not is_observed() else False
     if found is True:
@@ -26,7 +29,7 @@ def forward(root: Value) -> None:
         if root.is_leaf:
             return
         roots = roots_of((root,))
-    _run(roots)
+    _run(roots, clears)
     if found:
         _remember(found, roots.forward)
 
@@ -43,14 +46,16 @@ def _run_known(root: Value) -> Any:
 _remember: Any = None
 
 
-def forward_all(values: Sequence[Value]) -> None:
-    """Compute values from the leaves in one plan, what several need once."""
+def forward_all(values: Sequence[Value], clears: bool = False) -> None:
+    """Compute values from the leaves in one plan, what several need once; clears: as in `forward`."""
     computed = tuple(dict.fromkeys(value for value in values if not value.is_leaf))
     if computed:
-        _run(roots_of(computed))
+        _run(roots_of(computed), clears)
 
 
-def _run(roots: Roots) -> None:
+def _run(roots: Roots, clears: bool) -> None:
+    if clears or roots.cleared_count > 0:
+        roots.count(clears)
     before: Forward | None = roots.forward
     trust = None if before is None else before.trust
     if trust is not None:
@@ -71,7 +76,7 @@ def _run(roots: Roots) -> None:
 def plan_forward(roots: Roots) -> Forward:
     """What computes some roots; that of last time where nothing changed since."""
     planned: Forward | None = roots.forward
-    if planned is not None and planned.binding.epoch == EPOCH.value:
+    if planned is not None and planned.binding.epoch == EPOCH.value and planned.stores_less is roots.stores_less:
         return planned
     # A fifth of what `import atled` would take, and nothing is planned before.
     from atled.graph.compile.plans import PLANNING

@@ -16,7 +16,7 @@ from atled.graph.constants.held import CutPlan, HeldConstants
 from atled.graph.constants.history import History
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
-from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, results_of
+from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, let_go, results_of
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import Roots
@@ -42,9 +42,10 @@ class Forward:
     trust: the values that the backward may compute again; None where there are none.
     constants: what it computes of leaves that nobody writes; None where there is nothing of that kind.
     unstored: the numbers of the arrays that it does not store.
+    stores_less: whether nothing is stored for a backward, which is not to follow.
     """
 
-    __slots__ = ("binding", "constants", "recipe", "structure", "trust", "unstored")
+    __slots__ = ("binding", "constants", "recipe", "stores_less", "structure", "trust", "unstored")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Forward:
         trust: Trust | None,
         constants: HeldConstants | None,
         unstored: frozenset[int],
+        stores_less: bool,
     ) -> None:
         self.structure = structure
         self.binding = binding
@@ -61,6 +63,7 @@ class Forward:
         self.trust = trust
         self.constants = constants
         self.unstored = unstored
+        self.stores_less = stores_less
 
     @property
     def plan(self) -> Plan:
@@ -76,14 +79,25 @@ class Forward:
 
 def planned_forward(roots: Roots) -> Forward:
     """What computes some roots: with the binding that they have, if it still holds, else a new one."""
-    epoch = EPOCH.value
     before: Forward | None = roots.forward
     values = roots.values()
     structure = Structure(calls_before(values))
-    unstored = _settled_unstored(structure, values, None if before is None else before.trust)
+    stores_less = roots.stores_less
+    if stores_less and before is not None and not before.stores_less:
+        let_go(structure, values)
+    epoch = EPOCH.value
+    unstored = _settled_unstored(structure, values, None if before is None else before.trust, stores_less)
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
     if before is not None and before.binding.holds(key, structure.cells, epoch):
-        planned = Forward(structure, before.binding, before.recipe, unstored.trust, before.constants, unstored.numbers)
+        planned = Forward(
+            structure,
+            before.binding,
+            before.recipe,
+            unstored.trust,
+            before.constants,
+            unstored.numbers,
+            stores_less,
+        )
         for number in unstored.numbers:
             cell = structure.cells[number]
             if not cell.is_unstored:
@@ -98,13 +112,15 @@ def planned_forward(roots: Roots) -> Forward:
     return planned
 
 
-def _settled_unstored(structure: Structure, values: Sequence[Value], trust: Trust | None) -> Unstored:
+def _settled_unstored(
+    structure: Structure, values: Sequence[Value], trust: Trust | None, stores_less: bool
+) -> Unstored:
     """What is not stored, found after the watches of what is going to be stored were told.
 
     Amid the binding they would store values that the plan was just made to leave out.
     """
     while True:
-        unstored = find_unstored(structure, values, trust)
+        unstored = find_unstored(structure, values, trust, stores_less)
         if not WATCHES:
             return unstored
         stored = cells_of(structure, results_of(structure, unstored.numbers))
@@ -136,7 +152,7 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
         for number in numbers:
             leave_unstored(structure.cells[number], recipe)
     constants = _constants(structure, key, unstored, compiled, last_run, first_run)
-    return Forward(structure, binding, recipe, unstored.trust, constants, numbers)
+    return Forward(structure, binding, recipe, unstored.trust, constants, numbers, roots.stores_less)
 
 
 def _recipe(last_run: LastRun, roots: Roots, structure: Structure, unstored: frozenset[int]) -> ValueRecipe:
@@ -160,9 +176,7 @@ def _constants(
     if not compiled.choices:
         return None
     leaves = [(number, structure.cells[number]) for number, origin in enumerate(structure.origins) if origin is None]
-    varies = any(
-        function.spec.random or function.mutated or function.spec.opaque for function in structure.functions
-    )
+    varies = any(function.spec.random or function.mutated or function.spec.opaque for function in structure.functions)
     numbers = unstored.numbers
 
     def compile_with(leaves: frozenset[int], only: Collection[Imported] | None) -> CutPlan:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from atled.arrays.cell import ArrayCell
+from atled.arrays.cell import ArrayCell, Use
+from atled.arrays.epoch import EPOCH, MOVES
 from atled.graph.recompute.choice import choose_recomputed
 from atled.graph.recompute.reads import GradientsToCome, read_by_backward
 from atled.graph.recompute.trust import Trust
@@ -50,12 +51,15 @@ class Unstored(NamedTuple):
     trust: Trust | None
 
 
-def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | None) -> Unstored:
-    """Find what a forward of `roots` does not store; before: the trust of the last time."""
+def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | None, stores_less: bool) -> Unstored:
+    """Find what a forward of `roots` does not store.
+
+    before: the trust of the last time.  stores_less: whether it is to store nothing for a backward.
+    """
     own = before.watched if before is not None and before.is_watching else frozenset()
     cells = structure.cells
     starts = [structure.number_of(root) for root in roots]
-    if not structure.is_reached(starts):
+    if stores_less or not structure.is_reached(starts):
         unread = (*unobserved(structure, roots, _can_recompute_all, own), *_auxiliary_outputs(structure))
         return Unstored(frozenset(number for number in unread if not cells[number].use), None)
     candidates = unobserved(structure, roots, can_recompute, own)
@@ -76,6 +80,18 @@ def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | 
     if before is not None and before.is_like(trust):
         trust = before
     return Unstored(unstored | {number for number, *_ in found} if trust.is_trusted else unstored, trust)
+
+
+def let_go(structure: Structure, roots: Sequence[Value]) -> None:
+    """Have no plan count on the memory of what a forward of `roots` stored for a backward alone."""
+    cells = structure.cells
+    values = unobserved(structure, roots, _can_recompute_all, frozenset(map(id, cells)))
+    taken = [cells[number] for number in (*values, *_auxiliary_outputs(structure)) if cells[number].use]
+    for cell in taken:
+        cell.use = Use.NONE
+    if taken:
+        EPOCH.bump()
+        MOVES.bump()
 
 
 def unobserved(

@@ -12,19 +12,37 @@ from atled_contexts import lock_across_forks
 Key = tuple[weakref.ref[Value], ...]
 
 
+_CLEARED_RUNS = 3
+"""In a row that were told that no backward follows, and behind which none did, until one is trusted to be right."""
+
+
 class Roots:
     """The values on which one forward or backward is called, referred to weakly, with the plans made for them.
 
     It lives as long as each of them does: that of one value belongs to the value, that of several to that of the first.
     In no table of the process: what it holds may hold the values, and such circles must stay collectable.
 
+    cleared_count: of the last forwards in a row that were told that no backward follows; -1 once one followed.
+    stores_less: whether forward is to store nothing for a backward, which never came.
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
     first_run: number of the writes before a forward by the plan of an earlier graph, 0 if there was none.
     seeds: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
     walk: of the one root, by which a forward found its plan, for the backward behind it; None where there is none.
     """
 
-    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "first_run", "forward", "seeds", "walk")
+    __slots__ = (
+        "__weakref__",
+        "_ends",
+        "_references",
+        "_several",
+        "backward",
+        "cleared_count",
+        "first_run",
+        "forward",
+        "seeds",
+        "stores_less",
+        "walk",
+    )
 
     def __init__(self, values: Sequence[Value]) -> None:
         self._references: Key = tuple(map(weakref.ref, values))
@@ -32,6 +50,8 @@ class Roots:
         self._several: dict[Key, Roots] = {}
         # Any: what plans is above the records that it plans for.
         self.forward: Any = None
+        self.cleared_count = 0
+        self.stores_less = False
         self.backward: Any = None
         self.first_run = 0
         self.seeds: list[Any] = [None] * len(values)
@@ -41,6 +61,17 @@ class Roots:
         """The roots; none where one of them is gone."""
         values = tuple(value for reference in self._references if (value := reference()) is not None)
         return values if len(values) == len(self._references) else ()
+
+    def count(self, clears: bool) -> None:
+        """A forward begins; clears: whether it is told that no backward follows."""
+        if self.cleared_count >= 0:
+            self.cleared_count = self.cleared_count + 1 if clears else 0
+            self.stores_less = self.cleared_count >= _CLEARED_RUNS
+
+    def refuse_clearing(self) -> None:
+        """There was a backward: from now on forward stores what the next one would read."""
+        self.cleared_count = -1
+        self.stores_less = False
 
     def several(self, values: Sequence[Value]) -> Roots:
         """The record of several roots of which the first is the one here."""
