@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
-import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,9 +17,10 @@ from types import ModuleType
 
 from atled import __version__
 from atled.errors import CommandError, did_you_mean, four_parts, listing
+from atled.standard_output import STATUS, OutputError, refused, tell, told_errors, told_output
 from atled_contexts import ContextError, PluginError, SelectionError, SettingError
 
-USER_ERROR = 2
+USER_ERROR = STATUS
 """Exit status where the user can mend it, as argparse has it."""
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _NOT_READ = 141  # 128 + SIGPIPE
@@ -42,49 +41,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     SystemExit comes from argparse for --help, for --version, and for arguments that do not parse.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with told_errors():
+        try:
+            return _run(words)
+        except (CommandError, ContextError, PluginError, SelectionError, SettingError) as error:
+            tell(f"atled: {error}")
+            return USER_ERROR
+        except KeyboardInterrupt:
+            tell("atled: interrupted")
+            return _INTERRUPTED
+        except OutputError as error:
+            return refused(error, "atled")
+
+
+def _run(words: Sequence[str]) -> int:
     verb = words[0] if words and not words[0].startswith("-") else ""
-    try:
-        # One verb's module only: those of the others are needed for the overview alone.
-        known = verbs()
-        chosen = [verb] if verb in known else known
-        if verb and verb not in known:
-            raise CommandError(_unknown(verb, known))
+    # One verb's module only: those of the others are needed for the overview alone.
+    known = verbs()
+    chosen = [verb] if verb in known else known
+    if verb and verb not in known:
+        raise CommandError(_unknown(verb, known))
+    with told_output():
         parser = _parser(chosen)
         parsed = parser.parse_args(words)
         if parsed.run is None:
             print(parser.format_help(), end="")
-            status = USER_ERROR
-        else:
-            # What a script of the user's prints is as without us.
-            with nullcontext() if verb == "explain" else _escaping():
-                status = parsed.run(parsed)
-        sys.stdout.flush()  # here, where a closed pipe is an exception that is handled
+            return USER_ERROR
+    # What a script of the user's prints is as without us.
+    with nullcontext() if verb == "explain" else told_output():
+        status: int = parsed.run(parsed)
         return status
-    except (CommandError, ContextError, PluginError, SelectionError, SettingError) as error:
-        print(f"atled: {error}", file=sys.stderr)
-        return USER_ERROR
-    except KeyboardInterrupt:
-        print("atled: interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader has left, as `| head` does. The rest goes nowhere, or Python would fail again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _NOT_READ
-
-
-@contextmanager
-def _escaping() -> Iterator[None]:
-    """What the encoding of the standard output lacks is printed as an escape: a path in a file on Windows, for one."""
-    out = sys.stdout
-    if not isinstance(out, io.TextIOWrapper):
-        yield
-        return
-    before = out.errors
-    out.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        out.reconfigure(errors=before)
 
 
 @contextmanager
@@ -92,8 +78,6 @@ def to_be_written(asked: str, remedy: str = "choose a folder that can be written
     """Writing of files that a verb was asked for: where the system refuses it, an error without a traceback."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise CommandError(four_parts(asked, f"it cannot be written ({error.strerror})", "", remedy)) from error
 

@@ -40,36 +40,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script and report; its exit status."""
+    from atled.commands import to_be_written
     from atled.errors import CommandError, four_parts
+    from atled.standard_output import check_output, told_output
     from atled_contexts import fallback_counts, reset_fallback_counts, trace
 
     script = arguments.script
     if not os.path.isfile(script):
         raise CommandError(four_parts(f"explain {script}", "there is no such file", "", "give the path of a script"))
+    # Before the script runs, which may take hours.
+    check_output()
     if arguments.chrome:
         _check_writable(arguments.chrome)
     reset_fallback_counts()
     with trace() as collected, _output(sys.stderr if arguments.json else sys.stdout):
         status = _run_script(script, arguments.arguments)
-    if arguments.chrome:
-        collected.save_chrome(arguments.chrome)
+    chrome, unwritten = arguments.chrome, None
+    if chrome:
+        try:
+            with to_be_written(f"explain --chrome {chrome}", "choose a file on a disk with room"):
+                collected.save_chrome(chrome)
+        except CommandError as error:
+            chrome, unwritten = None, error  # raised when what ran is reported
     fallbacks = [
         {"op": op, "backend": backend, "calls": count.calls, "bytes_moved": count.bytes_moved}
         for (op, backend), count in fallback_counts().items()
     ]
-    if arguments.json:
-        import json
+    with told_output():
+        if arguments.json:
+            import json
 
-        report = {
-            "script": script,
-            "status": status,
-            **collected.to_json(),
-            "fallback_counts": fallbacks,
-            "files": [arguments.chrome] if arguments.chrome else [],
-        }
-        print(json.dumps(report, indent=2))
-    else:
-        _print(script, status, collected, fallbacks, arguments.chrome)
+            report = {
+                "script": script,
+                "status": status,
+                **collected.to_json(),
+                "fallback_counts": fallbacks,
+                "files": [chrome] if chrome else [],
+            }
+            print(json.dumps(report, indent=2))
+        else:
+            _print(script, status, collected, fallbacks, chrome)
+    if unwritten is not None:
+        raise unwritten
     return status
 
 
@@ -78,7 +90,6 @@ def _check_writable(path: str) -> None:
 
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        # Before the script runs, which may take hours.
         raise CommandError(four_parts(f"--chrome {path}", f"{folder} cannot be written to", "", "choose another file"))
 
 

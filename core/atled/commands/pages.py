@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write or check the pages; the exit status."""
     from atled.commands import to_be_written
     from atled.errors import CommandError, four_parts
-    from atled.files.replacing import replace_text
+    from atled.files.replacing import replace_bytes, replace_text
     from atled.generators.pages.pages import PICTURES, read_differences, reference_pages
     from atled.generators.pages.plots import plot, plotted
     from atled_contexts import plugins
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name, text in pages.items():
             replace_text(folder / name, text)
         for name, path in pictures.items():
-            path.write_bytes(plot(name))
+            replace_bytes(path, plot(name))
     print(f"wrote {len(pages)} pages and {len(pictures)} pictures to {folder}")
     return 0
 

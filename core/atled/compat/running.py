@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from atled.errors import did_you_mean, four_parts
+from atled.standard_output import OutputError, refused, told_output
 
 
 def run(words: Sequence[str], usage: str, command: str) -> int | None:
@@ -20,7 +21,7 @@ def run(words: Sequence[str], usage: str, command: str) -> int | None:
     words = list(words)
     if not words or words[0] in ("-h", "--help") or words == ["-m"]:
         asked_for = bool(words) and words[0] != "-m"
-        return _shown(usage) if asked_for else _refused(usage)
+        return _shown(usage, command) if asked_for else _refused(usage)
     if words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -41,11 +42,12 @@ def run(words: Sequence[str], usage: str, command: str) -> int | None:
     return None
 
 
-def _shown(text: str) -> int:
+def _shown(text: str, command: str) -> int:
     try:
-        print(text, flush=True)
-    except BrokenPipeError:  # the reader has left, as `| head` does; Python would fail again when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with told_output():
+            print(text)
+    except OutputError as error:
+        return refused(error, command)
     return 0
 
 

@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 from atled.errors import CommandError, four_parts, in_words
-from atled.files.replacing import replacing
 
 
 def open_folder(path: str) -> Path:
@@ -26,9 +25,3 @@ def open_folder(path: str) -> Path:
             )
         ) from error
     return folder
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write beside and rename, so that there is the old file or the whole new one, never a part."""
-    with replacing(path) as beside, open(beside, "xb") as file:
-        file.write(content)

@@ -11,11 +11,12 @@ from pathlib import Path
 from atled.demo import figures, summary
 from atled.demo.digits import Digits, load_digits
 from atled.demo.display import Screen, open_screen
-from atled.demo.output import open_folder, write_file
+from atled.demo.output import open_folder
 from atled.demo.preparing import PreparationLog
 from atled.demo.training import Plan, Result, train
-from atled.errors import CommandError, four_parts
+from atled.errors import CommandError, four_parts, in_words
 from atled.files.parameters import save_parameters
+from atled.files.replacing import replace_bytes
 from atled.named_tuple import NamedTuple
 from atled.parameter import clear_parameters, parameter_scope
 from atled_contexts import (
@@ -50,7 +51,7 @@ def run_digits(request: Request) -> None:
     """Train, write the files, tell the user.
 
     Before training CommandError for a folder that cannot be written or a batch larger than the data, PluginError or
-    ContextError for a Context that cannot be.
+    ContextError for a Context that cannot be. Behind the report CommandError where the disk did not take the files.
     """
     context = choose_context(request.context)
     plan = Plan(request.epochs, request.batch_size, request.seed, request.dynamic)
@@ -65,11 +66,16 @@ def run_digits(request: Request) -> None:
             screen.say(_headline(digits, plan, context))
             result = _train_watched(digits, plan, screen, preparations)
         print("drawing ...", file=stream, flush=True)
-        files = _write_files(folder, digits, result)
+        files, unwritten = _written(folder, digits, result)
     if request.json:
         print(json.dumps(summary.as_json(plan, context, result, preparations, files), indent=2, allow_nan=False))
     else:
         print(summary.as_text(result, files))
+    if unwritten is not None:
+        why = in_words(unwritten.__cause__ or unwritten)
+        raise CommandError(
+            four_parts(f"--out {request.out}", "not all files can be written", why, "name another folder")
+        ) from unwritten
 
 
 def _step_count(digits: Digits, plan: Plan) -> int:
@@ -125,13 +131,17 @@ def _train_watched(digits: Digits, plan: Plan, screen: Screen, preparations: Pre
     return result
 
 
-def _write_files(folder: Path, digits: Digits, result: Result) -> dict[str, Path]:
-    files = {
-        "learning_curve": folder / "learning_curve.png",
-        "digits": folder / "digits.png",
-        "parameters": folder / "digits.h5",
-    }
-    write_file(files["learning_curve"], figures.learning_curve(result.epochs))
-    write_file(files["digits"], figures.predictions_grid(digits, result.predictions))
-    save_parameters(files["parameters"])
-    return files
+def _written(folder: Path, digits: Digits, result: Result) -> tuple[dict[str, Path], OSError | None]:
+    """The files that were written, and what ended that before all were: what was trained is reported all the same."""
+    curve, grid, parameters = folder / "learning_curve.png", folder / "digits.png", folder / "digits.h5"
+    files: dict[str, Path] = {}
+    try:
+        replace_bytes(curve, figures.learning_curve(result.epochs))
+        files["learning_curve"] = curve
+        replace_bytes(grid, figures.predictions_grid(digits, result.predictions))
+        files["digits"] = grid
+        save_parameters(parameters)
+        files["parameters"] = parameters
+    except OSError as error:
+        return files, error
+    return files, None

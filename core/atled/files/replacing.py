@@ -49,3 +49,9 @@ def replace_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in UTF-8 in place of the one that is there."""
     with replacing(path) as beside, open(beside, "x", encoding="utf-8") as file:
         file.write(text)
+
+
+def replace_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file in place of the one that is there."""
+    with replacing(path) as beside, open(beside, "xb") as file:
+        file.write(content)

@@ -1,6 +1,8 @@
 """`python -m atled explain SCRIPT`: what it reports, and that the script runs as it would alone."""
 
+import errno
 import json
+import os
 import sys
 
 import pytest
@@ -90,3 +92,15 @@ def test_fallbacks_are_listed(script, capsys):
     )
     assert main(["explain", str(script)]) == 0
     assert "Tanh went to reference: 1 calls" in capsys.readouterr().out
+
+
+def test_what_ran_is_reported_where_the_trace_cannot_be_written(script, tmp_path, monkeypatch, capsys):
+    def refuse(trace, path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("atled_contexts.Trace.save_chrome", refuse)
+    path = str(tmp_path / "trace.json")
+    assert main(["explain", "--json", "--chrome", path, str(script)]) == USER_ERROR
+    out, err = capsys.readouterr()
+    assert json.loads(out)["files"] == []
+    assert f"explain --chrome {path}: it cannot be written ({os.strerror(errno.ENOSPC)})" in err

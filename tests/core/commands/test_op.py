@@ -220,7 +220,7 @@ def test_code_is_coloured_on_a_terminal_only_and_not_against_the_wish_of_the_use
     plain = shown(capsys, "relu", "--part", "text")
     assert "\x1b[" not in plain
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr("atled.standard_output._Output.isatty", lambda output: True)
     coloured = shown(capsys, "relu", "--part", "text")
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == plain.split()

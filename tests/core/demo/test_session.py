@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
+import os
 import sys
 
 import pytest
@@ -125,6 +127,22 @@ def test_people_get_a_table_and_the_accuracy_on_stdout(tmp_path):
     assert "ConvolutionDataGrad  reference" in out
     assert "test accuracy: " in out
     assert str(tmp_path / "digits.png") in out
+
+
+@pytest.mark.parametrize("json_asked", [False, True])
+def test_what_was_trained_is_reported_where_the_disk_does_not_take_the_files(tmp_path, monkeypatch, json_asked):
+    def refuse(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("atled.demo.session.save_parameters", refuse)
+    arguments = ["--context", "reference", "--epochs", 1, "--out", tmp_path]
+    status, out, err = run(*arguments, *(["--json"] if json_asked else []))
+    assert status == USER_ERROR
+    if json_asked:
+        assert list(json.loads(out)["files"]) == ["learning_curve", "digits"]
+    else:
+        assert "test accuracy" in out and "digits.h5" not in out
+    assert "not all files can be written" in err and os.strerror(errno.ENOSPC) in err
 
 
 def test_a_missing_library_is_told_before_any_work(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from atled.files.replacing import replace_text, replacing
+from atled.files.replacing import replace_bytes, replace_text, replacing
 
 
 def test_the_new_file_takes_the_place_of_the_old_one(tmp_path):
@@ -25,6 +25,22 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
         raise KeyboardInterrupt
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_bytes_are_replaced_as_a_whole(tmp_path, monkeypatch):
+    path = tmp_path / "picture.png"
+    replace_bytes(path, b"old")
+    replace_bytes(path, b"new")
+    assert path.read_bytes() == b"new"
+
+    def fail(source, target):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        replace_bytes(path, b"newest")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["picture.png"]
 
 
 def test_an_error_before_anything_was_written_comes_through(tmp_path):
