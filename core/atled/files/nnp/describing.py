@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.errors import four_parts
 from atled.files.messages import Message
 from atled.files.nnp.attributes import put_attributes
 from atled.files.nnp.building import PARAMETER
+from atled.files.nnp.recurrent import Recurrent
 from atled.function import Function
 from atled.ops.spec import FUNCTIONS, SPECS
 from atled.parameter import get_parameters
@@ -61,12 +62,20 @@ class _Writer:
         self.batched: set[Variable] = set()  # what depends on an input, and so on the batch size
         self.functions: set[Function] = set()
         self.counts: Counter[str] = Counter()
+        self.recurrent = Recurrent(self)
 
     def add(self, function: Function) -> None:
         """Describe one function; its inputs were made by those before."""
         if function in self.functions:
             return
         self.functions.add(function)
+        # All of them, also those whose Variables are gone.
+        graph_function = function._function
+        outputs = [Variable.on(graph_function.output_value(position)) for position in range(graph_function.visible)]
+        if not self.recurrent.add(function, outputs):
+            self._add(function, outputs)
+
+    def _add(self, function: Function, outputs: Sequence[Variable]) -> None:
         where = f"{self.asked}, function {function.name}"
         spec = SPECS.get(function.name)
         if spec is None or not spec.is_library or FUNCTIONS.get(spec.function) is not spec:
@@ -78,12 +87,8 @@ class _Writer:
                     "leave it out of the network that is saved, or save the parameters alone by save_parameters",
                 )
             )
-        made = self.message.function.add(type=function.name)
-        made.name = self._unique(f"@{self.message.name}/{function.name}")
+        made = self.function(function.name)
         made.input.extend([self.name_of(variable, f"{made.name}_in") for variable in function.inputs])
-        # All of them, also those whose Variables are gone.
-        graph_function = function._function
-        outputs = [Variable.on(graph_function.output_value(position)) for position in range(graph_function.visible)]
         if any(variable in self.batched for variable in function.inputs):
             self.batched.update(outputs)
         made.output.extend([self.name_of(variable, f"{made.name}_out") for variable in outputs])
@@ -92,11 +97,27 @@ class _Writer:
             attributes = {**attributes, "shape": (-1, *attributes["shape"][1:])}
         put_attributes(self.asked, made, spec, attributes)
 
+    def function(
+        self,
+        kind: str,
+        inputs: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Message:
+        """The message of one more function; with attributes where all that are not at their default are given."""
+        made = self.message.function.add(type=kind, input=inputs, output=outputs)
+        made.name = self.unique(f"@{self.message.name}/{kind}")
+        if attributes is not None:
+            spec = SPECS[kind]
+            defaults = {each.name: each.default for each in spec.attributes}
+            put_attributes(self.asked, made, spec, {**defaults, **attributes})
+        return made
+
     def name_of(self, variable: Variable, otherwise: str) -> str:
         """The name of a Variable, which is given to it when it is first met."""
         name = self.names.get(variable)
         if name is None:
-            name = self.parameters.get(variable) or self.given.get(variable) or self._unique(otherwise)
+            name = self.parameters.get(variable) or self.given.get(variable) or self.unique(otherwise)
             self.names[variable] = name
             if variable.parent is None and variable not in self.parameters:
                 self.batched.add(variable)
@@ -104,9 +125,13 @@ class _Writer:
 
     def finish(self) -> None:
         """Describe the variables: parameters last, as NNabla has them."""
+        gone = self.recurrent.left_out(set(self.given.values()))
+        self.names = {variable: name for variable, name in self.names.items() if name not in gone}
         for variable, name in self.names.items():
             if variable not in self.parameters:
                 self._describe(variable, name, "Buffer")
+        for name, shape in self.recurrent.buffers.items():
+            self.message.variable.add(name=name, type="Buffer").shape.dim.extend(shape)
         for variable, name in self.names.items():
             if variable in self.parameters:
                 self._describe(variable, name, PARAMETER)
@@ -126,7 +151,7 @@ class _Writer:
         """Whether the first size is the batch size, to be left open."""
         return self.variable_batch_size and len(shape) > 0 and shape[0] == self.message.batch_size
 
-    def _unique(self, name: str) -> str:
+    def unique(self, name: str) -> str:
         self.counts[name] += 1
         return name if self.counts[name] == 1 else f"{name}_{self.counts[name] - 1}"
 

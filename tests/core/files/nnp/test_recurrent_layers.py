@@ -1,4 +1,6 @@
-"""Recurrent layers over sequences, which are ops in NNabla's files and made of several here."""
+"""Recurrent layers over sequences, which are functions in NNabla's files and made of several ops here."""
+
+import re
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 from atled.utils.nnp_graph import NnpLoader
+from atled.utils.save import save
 
 _TIMES, _BATCH, _INPUTS, _HIDDEN = 3, 2, 4, 5
 
@@ -89,3 +92,92 @@ def test_functions_that_atled_does_not_have_are_refused_by_name(path):
     assert loader.get_network_names() == ["net"]
     with pytest.raises(ValueError, match=r"function 'f' \(Interpolate\): atled has no function Interpolate"):
         loader.get_network("net")
+
+
+def saved(path, results, given):
+    """Save a network of what a layer gave, in its order; the network as it is loaded."""
+    outputs = dict(zip(("y", "h_n", "c_n"), results, strict=False))
+    names = dict(zip(("x", "h", "c"), given, strict=False))
+    save(path, {"networks": [{"name": "net", "batch_size": 99, "outputs": outputs, "names": names}]})
+    net = NnpLoader(path).get_network("net")
+    for name, variable in names.items():
+        net.inputs[name].d = variable.d
+    return net
+
+
+def recurrent_layer(kind, layers, directions, **options):
+    """x and states, and what the layer gives for them; parameters of random numbers."""
+    rng = np.random.RandomState(1)
+    state = (layers, directions, _BATCH, _HIDDEN)
+    shapes = [(_TIMES, _BATCH, _INPUTS), *[state] * (2 if kind == "LSTM" else 1)]
+    given = [nn.Variable.from_numpy_array(rng.randn(*shape).astype(np.float32)) for shape in shapes]
+    layer = {"LSTM": PF.lstm, "GRU": PF.gru, "RNN": PF.rnn}[kind]
+    results = layer(*given, num_layers=layers, bidirectional=directions == 2, **options)
+    for param in nn.get_parameters().values():
+        param.d = rng.randn(*param.shape) * 0.3
+    return given, results
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize(("layers", "directions"), [(1, 1), (1, 2), (3, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("kind", "options"), [("LSTM", {}), ("GRU", {}), ("RNN", {}), ("RNN", {"nonlinearity": "relu"})]
+)
+def test_what_is_saved_computes_what_the_layer_did(path, kind, options, layers, directions, with_bias):
+    given, results = recurrent_layer(kind, layers, directions, with_bias=with_bias, **options)
+    F.sink(*results).forward()
+    net = saved(path, results, given)
+    for name, expected in zip(("y", "h_n", "c_n"), results, strict=False):
+        net.outputs[name].forward()
+        np.testing.assert_array_equal(net.outputs[name].d, expected.d)
+    assert path.read_text().count(f'type: "{kind}"') == layers * directions
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("is_state_asked_for", [True, False])
+def test_one_layer_in_one_direction_is_one_function_of_its_parameters(path, kind, is_state_asked_for):
+    given, results = recurrent_layer(kind, 1, 1)
+    saved(path, results if is_state_asked_for else results[:1], given)
+    text = path.read_text()
+    assert text.count("function {") == 1
+    inputs = re.findall(r'input: "(.*)"', text)
+    assert inputs == [*("xhc"[: len(given)]), f"{kind.lower()}/weight_l0", f"{kind.lower()}/bias"]
+    variables = re.findall(r"variable \{\s*name: \"(.*)\"", text)
+    outputs = re.findall(r'output: "(.*)"', text)
+    assert sorted(variables) == sorted([*inputs, *outputs])
+    assert not is_state_asked_for or outputs == ["y", "h_n", "c_n"][: len(outputs)]
+
+
+def test_dropout_between_layers_and_functions_around_them_are_saved(path):
+    given, (y, *_) = recurrent_layer("LSTM", 2, 1, dropout=0.0)
+    head = PF.affine(F.tanh(y), 3, base_axis=2)
+    head.forward()
+    net = saved(path, (head,), given)
+    net.outputs["y"].forward()
+    np.testing.assert_array_equal(net.outputs["y"].d, head.d)
+    given, results = recurrent_layer("LSTM", 2, 1, dropout=0.25)
+    saved(path, results, given)
+    assert re.search(r'type: "Dropout"[\s\S]*?p: 0.25', path.read_text())
+
+
+def test_parts_that_something_else_reads_stay(path):
+    """A weight that is regularized in the shape that the op takes, a state that is read without its axes."""
+    given, results = recurrent_layer("GRU", 1, 1)
+    h_n = results[1]
+    op = h_n.parent.inputs[0]
+    weight = op.parent.inputs[2]
+    read = F.sum(weight**2) + F.sum(op)
+    F.sink(read, *results).forward()
+    net = saved(path, (read, h_n), given)
+    for name, expected in zip(("y", "h_n"), (read, h_n), strict=True):
+        net.variables[name].forward()
+        np.testing.assert_allclose(net.variables[name].d, expected.d, rtol=1e-6)
+
+
+def test_a_network_that_was_loaded_is_saved_again(path):
+    given, results = recurrent_layer("RNN", 2, 2)
+    F.sink(*results).forward()
+    first = saved(path, results, given)
+    again = saved(path, [first.outputs[name] for name in ("y", "h_n")], [first.inputs[name] for name in ("x", "h")])
+    again.outputs["y"].forward()
+    np.testing.assert_array_equal(again.outputs["y"].d, results[0].d)
