@@ -103,11 +103,16 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.strided_copies": (
         "ClipGradByNorm",
         "ClipGradByValue",
+        "Concatenate",
+        "Flip",
         "MatrixDiag",
         "MatrixDiagPart",
         "Pad",
         "Slice",
         "SliceGrad",
+        "Split",
+        "Stack",
+        "Transpose",
     ),
 }
 """Modules of kernels and the ops that each computes; one is imported when the first of its ops is asked for."""

@@ -5,6 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.conformance.running import evaluate
 from atled_cpu_numba.kernels import strided_copies
 from drawn_calls import CASES, check
 
@@ -59,3 +60,71 @@ def test_they_are_copies_of_the_formula_compiler():
         with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")), nn.trace() as trace:
             y.forward()
         assert trace.rows()[0].note == "kernel; strided copies"
+
+
+BYTES = pytest.mark.parametrize("dtype", ["int8", "uint8", "bool"])
+_SHAPES = [(7,), (5, 3), (4, 5, 6, 7), (4, 1, 6, 9), (2, 3, 2, 3, 2, 3), (16, 33, 3)]
+
+
+def some_bytes(shape, dtype, seed=0):
+    return np.random.default_rng(seed).integers(0, 2 if dtype == "bool" else 127, shape).astype(dtype)
+
+
+@BYTES
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_bytes_are_flipped_and_transposed(run, parts, shape, dtype):
+    x = some_bytes(shape, dtype)
+    for axes in ((), (0,), (len(shape) - 1,), tuple(range(0, len(shape), 2)), tuple(range(len(shape)))):
+        y = np.ones_like(x)
+        assert run(strided_copies, "Flip", [x], [y], parts=parts, axes=axes) == 0
+        np.testing.assert_array_equal(y, np.flip(x, axes))
+    for seed in range(4):
+        axes = tuple(np.random.default_rng(seed).permutation(len(shape)).tolist())
+        y = np.ones(tuple(shape[axis] for axis in axes), dtype)
+        assert run(strided_copies, "Transpose", [x], [y], parts=parts, axes=axes) == 0
+        np.testing.assert_array_equal(y, x.transpose(axes))
+
+
+@BYTES
+@pytest.mark.parametrize("sizes", [(1,), (3, 1), (17, 2, 40)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_bytes_are_joined_and_split(run, parts, sizes, axis, dtype):
+    shapes = [tuple(size if i == axis else n for i, n in enumerate((3, 4, 5))) for size in sizes]
+    arrays = [some_bytes(shape, dtype, seed) for seed, shape in enumerate(shapes)]
+    expected = np.concatenate(arrays, axis=axis)
+    y = np.ones_like(expected)
+    assert run(strided_copies, "Concatenate", arrays, [y], parts=parts, axis=axis) == 0
+    np.testing.assert_array_equal(y, expected)
+    stacked = np.stack([arrays[0]] * 3, axis=axis)
+    y, back = np.ones_like(stacked), [np.ones_like(arrays[0]) for _ in range(3)]
+    assert run(strided_copies, "Stack", [arrays[0]] * 3, [y], parts=parts, axis=axis) == 0
+    np.testing.assert_array_equal(y, stacked)
+    assert run(strided_copies, "Split", [y], back, parts=parts, axis=axis) == 0
+    np.testing.assert_array_equal(back, [arrays[0]] * 3)
+
+
+@BYTES
+def test_bytes_are_moved_by_copies_in_graphs_and_floats_by_the_kernels_of_their_width(dtype):
+    def build(graph, values):
+        (x,) = values
+        both = graph.op("Concatenate", x, graph.op("Flip", x, axes=(1,)), axis=1)
+        return (graph.op("Transpose", both, axes=(2, 0, 1)),)
+
+    cases = (some_bytes((40, 5, 600), dtype), "strided copies"), (np.ones((4, 5, 6), "f"), "kernel")
+    for given, note in cases:
+        with nn.trace() as trace:
+            found = evaluate(build, [given], nn.Context(["cpu:float"], fallback="raise"), by_operands=True).results
+        expected = evaluate(build, [given], nn.Context(["reference:float"]), by_operands=True).results
+        assert all(note in row.note for row in trace.rows())
+        assert all("strided" not in row.note for row in trace.rows()) == (given.dtype == np.float32)
+        assert found[0].dtype == given.dtype
+        np.testing.assert_array_equal(found[0], expected[0])
+
+
+@BYTES
+def test_scalars_are_stacked_and_turned(run, dtype):
+    x, y, z = np.ones((), dtype), np.zeros((), dtype), np.zeros((2,), dtype)
+    assert run(strided_copies, "Flip", [x], [y], axes=()) == 0
+    assert y == x
+    assert run(strided_copies, "Stack", [x, x], [z], axis=0) == 0
+    np.testing.assert_array_equal(z, [x, x])

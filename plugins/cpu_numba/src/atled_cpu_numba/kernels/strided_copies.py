@@ -1,13 +1,13 @@
 """Ops that copy an array, or to or from a part of one with strides: slices of any axes and steps, mirrors, diagonals.
 
-The copies are the formula compiler's, of whole numbers as wide as the elements, so that all dtypes are moved as they
-are.
+And those of bytes whose own kernels move wider elements: joins, flips, axes in another order. The copies are the
+formula compiler's, of whole numbers as wide as the elements, so that all dtypes are moved as they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -133,14 +133,56 @@ def _on_diagonal(call: Call, copies: _Copies) -> None:
     copies.copy(copies.inputs[0], _all(put.shape), copies.y, put)
 
 
+def _flip(call: Call, copies: _Copies) -> None:
+    shape, axes = call.outputs[0].shape, call.attributes["axes"]
+    steps = _steps(shape)
+    back = tuple(-step if axis in axes else step for axis, step in enumerate(steps))
+    last = sum(steps[axis] * (shape[axis] - 1) for axis in axes)
+    copies.copy(copies.inputs[0], _Part(shape, back, last), copies.y, _all(shape))
+
+
+def _transpose(call: Call, copies: _Copies) -> None:
+    x, y, axes = call.inputs[0], call.outputs[0], call.attributes["axes"]
+    assert x is not None
+    steps = _steps(x.shape)
+    copies.copy(copies.inputs[0], _Part(y.shape, tuple(steps[axis] for axis in axes)), copies.y, _all(y.shape))
+
+
+def _pieces(call: Call, whole: ArrayDesc, pieces: Sequence[ArrayDesc | None]) -> Iterator[tuple[_Part, _Part]]:
+    """Each of several arrays, and where it is in the one that holds them all: rows, as of `joining`."""
+    rows, first = math.prod(whole.shape[: call.attributes["axis"]]), 0
+    for piece in pieces:
+        assert piece is not None
+        length = piece.size // rows
+        yield _all((rows, length)), _Part((rows, length), (whole.size // rows, 1), first)
+        first += length
+
+
+def _join(call: Call, copies: _Copies) -> None:
+    for source, (taken, put) in zip(copies.inputs, _pieces(call, call.outputs[0], call.inputs), strict=True):
+        copies.copy(source, taken, copies.y, put)
+
+
+def _split(call: Call, copies: _Copies) -> None:
+    whole, *pieces = copies.rows.arguments
+    assert call.inputs[0] is not None
+    for target, (put, taken) in zip(pieces, _pieces(call, call.inputs[0], call.outputs), strict=True):
+        copies.copy(whole, taken, target, put)
+
+
 _COPYING: Mapping[str, Callable[[Call, _Copies], None]] = {
     "ClipGradByNorm": _whole_array,
     "ClipGradByValue": _whole_array,
+    "Concatenate": _join,
+    "Flip": _flip,
     "MatrixDiag": _on_diagonal,
     "MatrixDiagPart": _diagonal,
     "Pad": _mirror,
     "Slice": _slice,
     "SliceGrad": _slice_grad,
+    "Split": _split,
+    "Stack": _join,
+    "Transpose": _transpose,
 }
 
 
@@ -155,7 +197,10 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Slice, Pad, MatrixDiag, MatrixDiagPart: x -> y.  SliceGrad: gy -> gx.  ClipGrad...: x, bounds -> y."""
+    """Slice, Pad and others of one array: x -> y.  SliceGrad: gy -> gx.  ClipGrad...: x, bounds -> y.
+
+    Concatenate, Stack: x... -> y.  Split: x -> y...
+    """
     copies = _Copies(call)
     _COPYING[call.spec.name](call, copies)
     return copies.rows.finished("strided copies")
