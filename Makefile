@@ -23,7 +23,7 @@ export PYTHON
 # The tests start some hundred processes, each of which would compile the whole library.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn kernel-needs check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs fuzz-descriptions fuzz-trees lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn kernel-needs check-lowest check-growth bench bench-functions check-processors check-emulated check-nnabla check-wheels conformance fuzz fuzz-programs fuzz-descriptions fuzz-trees lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -44,6 +44,7 @@ help:
 	@echo "make check-wheels  install from wheels outside of the clone, as users do, and try it"
 	@echo "make gpu      tests, kit, demo and benchmarks on an NVIDIA GPU (GPU_PART=\"tests kit demo bench\" for some of them)"
 	@echo "make check-processors  run the cpu backend's tests on code for several processors (EVERY=10: a tenth of them)"
+	@echo "make check-emulated  run the kernels' tests on an emulated processor with AVX-512 (ARGS=FILES, EMULATED=skylake-avx512)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make fuzz     hostile calls and damaged files, MINUTES=10 SEED=0 (default: 2 minutes); counts what comes of them"
 	@echo "make fuzz-programs  random training programs, PROGRAMS=200 SEED=0 BACKEND=cpu (or sim), run in several ways that must agree"
@@ -154,6 +155,14 @@ gpu-wheels: $(VENV)/.ready-demo
 # Code for older and other processors, as far as this one executes it. EVERY=10: a tenth of the tests.
 check-processors: $(VENV)/.ready-test
 	@$(RUN) tools/check_processors.py $(if $(EVERY),--every $(EVERY))
+
+# AVX-512 on a machine without it: Linux on x86-64. Bochs has no AMX. ARGS for other tests than these.
+EMULATED ?= sapphirerapids,-amx-tile,-amx-bf16,-amx-int8
+
+check-emulated: $(VENV)/.ready-test
+	@$(RUN) -m pip --disable-pip-version-check --quiet install bochscpu-python==0.4.0
+	@ATLED_CPU=$(EMULATED) PYTHONPATH=tools $(PYTEST) -p emulated_kernels --quick \
+	    $(or $(ARGS),tests/plugins/cpu_numba/kernels -k "not drawn" $(IN_PARALLEL))
 
 # NNabla comes into an environment of its own in .benchenv; that takes a Python 3.10 on the path or of pyenv.
 check-nnabla: $(VENV)/.ready-test
