@@ -95,7 +95,8 @@ def run_benchmark(
     start = time.perf_counter()
     libraries = list(dict.fromkeys(library for row in chosen for library in row.libraries))
     with contextlib.ExitStack() as stack:
-        neighbour = stack.enter_context(Neighbour(cores)) if options.neighbour else None
+        taken = cores[-1:] if options.neighbour == "one" else cores
+        neighbour = stack.enter_context(Neighbour(taken)) if options.neighbour else None
         effort = Effort(options.rounds, options.seconds, options.row_seconds, options.make_seconds, neighbour)
         processes, missing, versions = _start(stack, libraries, options)
         outcomes = []
@@ -122,7 +123,13 @@ def _parse(description: str, arguments: Sequence[str] | None) -> argparse.Namesp
     )
     parser.add_argument("--cores", type=int, choices=(1, 2), default=1, help="cores and threads of each library")
     parser.add_argument("--malloc", choices=tuple(ALLOCATORS), default="tuned", help="settings of glibc's malloc")
-    parser.add_argument("--neighbour", action="store_true", help="also measure while a process spins on each core")
+    parser.add_argument(
+        "--neighbour",
+        nargs="?",
+        choices=("each", "one"),
+        const="each",
+        help="also measure while a process spins on each core (default), or on one of them",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     options = parser.parse_args(arguments)
     if min(options.rounds, options.seconds, options.row_seconds, options.make_seconds) <= 0:
@@ -188,7 +195,7 @@ def _stem(name: str, options: argparse.Namespace) -> str:
     if options.malloc != "tuned":
         parts.append(f"{options.malloc}-malloc")
     if options.neighbour:
-        parts.append("neighbour")
+        parts.append("neighbour" if options.neighbour == "each" else "neighbour-on-one")
     if options.rows or options.peers is not None:
         parts.append("selection")
     return "-".join(parts)

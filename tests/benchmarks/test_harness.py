@@ -345,6 +345,7 @@ def test_the_chart_with_a_neighbour_is_written_without_rows_that_have_no_such_ti
         ([], "bench"),
         (["--cores", "2", "--neighbour"], "bench-2cores-neighbour"),
         (["--neighbour"], "bench-neighbour"),
+        (["--cores", "2", "--neighbour", "one"], "bench-2cores-neighbour-on-one"),
         (["--malloc", "default"], "bench-default-malloc"),
         (["--malloc", "default", "--rows", "toy"], "bench-default-malloc-selection"),
         (["--peers"], "bench-selection"),

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -434,6 +435,7 @@ def test_the_interpreter_ends_with_idle_workers() -> None:
     assert run_process("print('done')") == "done\n"
 
 
+needs_places = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux do threads choose their processor")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
 FORK = """
@@ -513,7 +515,7 @@ assert states().count("R") == 1, states()
     run_process(body)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux do threads choose their processor")
+@needs_places
 def test_a_thread_moves_to_another_processor_of_the_process() -> None:
     processors = os.sched_getaffinity(os.getpid())
     found: list[set[int]] = []
@@ -529,6 +531,99 @@ def test_a_thread_moves_to_another_processor_of_the_process() -> None:
     # Where there is no other one, the thread stays.
     assert found == [processors - {processor} or processors for processor in sorted(processors)]
     assert os.sched_getaffinity(os.getpid()) == processors
+
+
+class HeldUp:
+    """A row of eight parts whose only worker is held up in the first it takes, as if it had lost its processor.
+
+    It sleeps there: like that of a thread which waits for a processor, its clock of time on processors stands. The
+    caller is a thread that is bound to the first of the process's processors.
+    """
+
+    def __init__(self) -> None:
+        pool.set_thread_count(2)
+        assert Program(Counted(2).row).run() == 0
+        native = pool._load().pool
+        self._pool, self._own = native.address, native._workers.address
+        self.worker = native._threads[0].native_id or 0
+        self.processors = os.sched_getaffinity(os.getpid())
+        self.processor = min(self.processors)
+        self.taken: dict[str, list[int]] = {"caller": [], "worker": []}
+        self.result: int | None = None
+        self._is_held, self._go_on = threading.Event(), threading.Event()
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        self._kernel = function(self._part)
+        self._caller = threading.Thread(target=self._run)
+
+    def _part(self, block: int, part: int, parts: int) -> int:
+        if threading.current_thread() is self._caller:
+            assert self._is_held.wait(60)
+            self.taken["caller"].append(part)
+        else:
+            self._is_held.set()
+            assert self._go_on.wait(60)
+            self.taken["worker"].append(part)
+        return 0
+
+    def _run(self) -> None:
+        os.sched_setaffinity(0, {self.processor})
+        row = np.array([[ctypes.cast(self._kernel, ctypes.c_void_p).value, 0, 8, 0, 0]], np.int64)
+        self.result = pool.run_program(row.ctypes.data, 0, 1)
+
+    def word(self, offset: int, of_worker: bool = False) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address((self._own if of_worker else self._pool) + offset)
+
+    def run_until(self, has_happened: Callable[[], bool]) -> set[int]:
+        """Run the row, and let the worker go on when that has happened; where the worker was allowed to run then."""
+        self._caller.start()
+        end = time.monotonic() + 60
+        while not has_happened() and time.monotonic() < end:
+            time.sleep(0.001)
+        happened, places = has_happened(), os.sched_getaffinity(self.worker)
+        self._go_on.set()
+        self._caller.join(60)
+        assert happened and self.result == 0
+        assert self.taken == {"caller": [*range(7)], "worker": [7]}
+        return places
+
+
+@needs_places
+def test_a_worker_without_a_processor_is_fetched_to_the_caller_s_and_sent_away_when_its_part_is_finished() -> None:
+    row = HeldUp()
+    sleeps = row.word(pool_ir.CALLER_SLEEPS)
+    assert row.run_until(lambda: sleeps.value == 1) == {row.processor}
+    assert sleeps.value == 0
+    assert os.sched_getaffinity(row.worker) == (row.processors - {row.processor} or {row.processor})
+
+
+@needs_places
+def test_a_worker_that_runs_but_takes_long_stays_where_it_is() -> None:
+    row = HeldUp()
+    row.word(pool_ir.CLOCK, of_worker=True).value = time.CLOCK_MONOTONIC  # which always moves
+    seen, looks = row.word(pool_ir.RUN_NS, of_worker=True), set()
+
+    def looked() -> bool:
+        looks.add(seen.value)
+        return len(looks) > 5
+
+    before = os.sched_getaffinity(row.worker)
+    assert row.run_until(looked) in (before, row.processors - {row.processor})  # it may have met the caller before
+    assert row.word(pool_ir.CALLER_SLEEPS).value == 0
+
+
+@needs_places
+@pytest.mark.parametrize(("word", "value"), [(pool_ir.THREAD, -1), (pool_ir.CLOCK, 1 << 20)])
+def test_where_the_system_refuses_to_fetch_a_worker_the_caller_waits(word: int, value: int) -> None:
+    row = HeldUp()
+    row.word(word, of_worker=True).value = value
+    claimed, finished = row.word(pool_ir.CLAIMED, of_worker=True), row.taken["caller"]
+    row.run_until(lambda: claimed.value == 1 and len(finished) == 7)
+    assert row.word(pool_ir.CALLER_SLEEPS).value == claimed.value == 0
+
+
+@needs_places
+def test_more_threads_than_processors_run_each_part_exactly_once() -> None:
+    run_process("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\npool.set_thread_count(3)\nwork_with(8)")
 
 
 # Raises SIGINT, as Ctrl-C does.

@@ -33,11 +33,15 @@ from atled_cpu_numba.threads import most_threads, parse_thread_count, usable_pro
 # sharing a small row brings. Polling covers the small rows of a training step, and the Python between two steps.
 SPIN_S = 200e-6
 
+# How long a caller waits for a worker's part before it looks whether that thread runs, and between two looks, of which
+# each is a call of the system. Shorter, and an interruption would be taken for the loss of a processor.
+LOOK_S = 25e-6
+
 # How long a program may run before Python looks for signals: Ctrl-C takes effect within this and one row.
 TURN_S = 0.1
 
 HAS_PTHREADS = os.name == "posix"
-_HAS_PLACES = sys.platform == "linux"  # sched_getcpu, sched_setaffinity
+_HAS_PLACES = sys.platform == "linux"  # sched_getcpu, sched_setaffinity, clock_gettime
 
 
 class PoolWarning(RuntimeWarning):
@@ -119,8 +123,8 @@ class _Pool:
 
     def __init__(self, native: _Native) -> None:
         self._native = native
-        self._buffer = ctypes.create_string_buffer(pool_ir.POOL_BYTES + 128)
-        self.address = (ctypes.addressof(self._buffer) + 127) & ~127
+        self._memory = _Aligned(pool_ir.POOL_BYTES)
+        self.address = self._memory.address
         self._threads: list[threading.Thread] = []
         self._write(pool_ir.WORKERS, pool_ir.NOT_STARTED)
         self._write(pool_ir.TURN, native.turn)
@@ -134,7 +138,11 @@ class _Pool:
             return
         wanted = thread_count() - 1
         if wanted:
-            self._write(pool_ir.SPIN, max(1, int(SPIN_S / self._native.poll_s())))
+            poll_s = self._native.poll_s()
+            self._write(pool_ir.SPIN, max(1, int(SPIN_S / poll_s)))
+            self._write(pool_ir.LOOK, max(1, int(LOOK_S / poll_s)))
+        self._workers = _Aligned(wanted * pool_ir.WORKER_BYTES)
+        self._write(pool_ir.WORKER_TABLE, self._workers.address)
         refusal = self._start_threads(wanted)
         self._write(pool_ir.WORKERS, len(self._threads))
         if refusal:
@@ -148,14 +156,18 @@ class _Pool:
     def _start_threads(self, count: int) -> RuntimeError | None:
         """Start up to `count` workers; returns why there are fewer."""
         for number in range(1, count + 1):
+            own = self._workers.address + (number - 1) * pool_ir.WORKER_BYTES
+            _write_word(own + pool_ir.POOL, self.address)
             # Daemons, since the interpreter is not to wait at its end for threads that never return by themselves.
-            thread = threading.Thread(
-                target=self._native.work, args=(self.address,), name=f"atled-cpu-{number}", daemon=True
-            )
+            thread = threading.Thread(target=self._native.work, args=(own,), name=f"atled-cpu-{number}", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:  # a limit of the system, or the interpreter is ending
                 return error
+            if _HAS_PLACES:
+                assert thread.native_id is not None and thread.ident is not None
+                _write_word(own + pool_ir.THREAD, thread.native_id)
+                _write_word(own + pool_ir.CLOCK, time.pthread_getcpuclockid(thread.ident))
             self._threads.append(thread)
         return None
 
@@ -166,7 +178,19 @@ class _Pool:
             thread.join()
 
     def _write(self, offset: int, value: int) -> None:
-        ctypes.c_int64.from_address(self.address + offset).value = value
+        _write_word(self.address + offset, value)
+
+
+class _Aligned:
+    """Bytes, zero at first, that begin a pair of cache lines."""
+
+    def __init__(self, size: int) -> None:
+        self._buffer = ctypes.create_string_buffer(size + 128)
+        self.address = (ctypes.addressof(self._buffer) + 127) & ~127
+
+
+def _write_word(address: int, value: int) -> None:
+    ctypes.c_int64.from_address(address).value = value
 
 
 def native_functions() -> IRKernel:

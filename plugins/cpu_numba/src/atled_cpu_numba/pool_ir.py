@@ -6,7 +6,8 @@ these by compare-and-exchange owns a part. The caller takes the first part, work
 jobs the same thread has the same end of the data: with two threads each finds its half in its own cache. A late thread
 cannot take a part of the wrong job, since the generation would differ; and what it reads of the job after a successful
 claim stays as it is until it reports that part as finished, since the caller waits for that. Nobody waits for a thread
-that has claimed nothing: with all cores taken by others, the caller does all parts itself.
+that has claimed nothing: with all cores taken by others, the caller does all parts itself. A worker that the scheduler
+takes off its core while it has a part is fetched to the caller's (`places_ir`).
 
 Workers poll the ticket for some hundred microseconds after their last part, then sleep on a condition variable. A
 worker counts itself as a sleeper and looks at the ticket again; a caller publishes the ticket and looks for sleepers;
@@ -18,7 +19,7 @@ from __future__ import annotations
 import re
 
 from atled.plugin import RowWord
-from atled_cpu_numba import loop_ir, pool_calls_ir
+from atled_cpu_numba import loop_ir, places_ir, pool_calls_ir
 from atled_cpu_numba.machine_kind import machine_kind
 
 # Byte offsets in the pool's memory. What different threads write is kept 128 bytes apart: two cache lines, since some
@@ -30,6 +31,7 @@ PARTS = 144
 PROCESSOR = 152  # the caller's when it published the job, or -1 if the system does not tell
 FINISHED = 256  # parts finished by workers
 ERROR = 264  # smallest part << 32 | its code, of the parts that failed; _NO_ERROR
+CALLER_SLEEPS = 272  # 1 while the owner waits on its condition variable for a worker's part
 BUSY = 384  # 1 while a caller owns the job
 GENERATION = 392  # of the last ticket, written by the owner
 SLEEPERS = 512
@@ -37,14 +39,23 @@ WORKERS = 640  # count of worker threads; NOT_STARTED before they are started
 STOP = 648  # 1: workers are to leave
 SPIN = 656  # polls before a worker sleeps
 TURN = 664  # ticks after which a program gives the interpreter a turn
+WORKER_TABLE = 672  # address of what each worker has for itself
+LOOK = 680  # polls of a waiting owner between two looks at what the workers do
 MUTEX = 768
 CONDITION = 1024  # the largest known pthread types take 64 bytes each
-POOL_BYTES = 1280
+CALLER_MUTEX = 1280  # of the owner that sleeps
+CALLER_CONDITION = 1408
+POOL_BYTES = 1536
+
+# Byte offsets in what each worker has for itself; what it writes is apart from what the owner of the job does.
+CLAIMED = 0  # 1 while it has a part
+POOL = 128  # address
+THREAD = 136  # the system's number of the thread, where threads choose their processor
+CLOCK = 144  # the identity of the clock that tells how long the thread has run, as `clock_gettime` takes it
+RUN_NS = 152  # what that clock showed when the owner last looked
+WORKER_BYTES = 256
 
 NOT_STARTED = -1
-
-MOST_PROCESSORS = 1024  # of the C library's cpu_set_t
-PROCESSOR_SET_BYTES = MOST_PROCESSORS // 8
 
 # Where a program is to go on: the bits of its row, and that this is a loop which came back early.
 ROW_BITS = (1 << 48) - 1
@@ -278,9 +289,9 @@ end:
 """
 
 _JOB = """
-; Claim and run one part of the published job, the last one or the first: 1, or 0 if none is left. Does not count it as
-; finished.
-define internal i1 @run_part(i64 %pool, i1 %from.end) alwaysinline {
+; Claim and run one part of the published job: 1, or 0 if none is left. Does not count it as finished.
+; from.end: the last part, for a worker, which notes at %claimed.at that it has one; else the first.
+define internal i1 @run_part(i64 %pool, i1 %from.end, ptr %claimed.at) alwaysinline {
 entry:
   %ticket.at = inttoptr i64 %pool to ptr
   br label %look
@@ -295,7 +306,12 @@ claim:
   %after = select i1 %from.end, i64 %fewer, i64 %later
   %exchange = cmpxchg ptr %ticket.at, i64 %ticket, i64 %after acq_rel monotonic
   %claimed = extractvalue { i64, i1 } %exchange, 1
-  br i1 %claimed, label %run, label %look
+  br i1 %claimed, label %owned, label %look
+owned:
+  br i1 %from.end, label %note, label %run
+note:
+  store atomic i64 1, ptr %claimed.at release, align 8
+  br label %run
 run:
   %base = inttoptr i64 %pool to ptr
   %kernel.at = getelementptr i8, ptr %base, i64 {KERNEL}
@@ -383,17 +399,17 @@ alarm:
   br label %own
 own:
   %done = phi i64 [ 0, %publish ], [ 0, %alarm ], [ %done.next, %own.next ]
-  %ran = call i1 @run_part(i64 %pool, i1 false)
+  %ran = call i1 @run_part(i64 %pool, i1 false, ptr null)
   br i1 %ran, label %own.next, label %wait.first
 own.next:
   %done.next = add i64 %done, 1
   br label %own
 wait.first:
-  %spin.at = getelementptr i8, ptr %base, i64 {SPIN}
-  %limit = load i64, ptr %spin.at
+  %look.at = getelementptr i8, ptr %base, i64 {LOOK}
+  %limit = load i64, ptr %look.at
   br label %wait
 wait:
-  %polls = phi i64 [ 0, %wait.first ], [ %polls.next, %wait.pause ]
+  %polls = phi i64 [ 0, %wait.first ], [ %polls.next, %wait.pause ], [ 0, %wait.look ]
   %finished = load atomic i64, ptr %finished.at acquire, align 8
   %sum = add i64 %finished, %done
   %complete = icmp eq i64 %sum, %parts
@@ -401,10 +417,10 @@ wait:
 wait.longer:
   %polls.next = add i64 %polls, 1
   %patient = icmp slt i64 %polls, %limit
-  br i1 %patient, label %wait.pause, label %wait.yield
-wait.yield:                       ; the worker that has claimed a part may be waiting for this very core
-  call void @yield_core()
-  br label %wait.pause
+  br i1 %patient, label %wait.pause, label %wait.look
+wait.look:
+  call void @attend(i64 %pool)
+  br label %wait
 wait.pause:
   {PAUSE}
   br label %wait
@@ -452,9 +468,15 @@ define internal i64 @initialize(i64 %pool) {
   %base = inttoptr i64 %pool to ptr
   %mutex = getelementptr i8, ptr %base, i64 {MUTEX}
   %condition = getelementptr i8, ptr %base, i64 {CONDITION}
+  %caller.mutex = getelementptr i8, ptr %base, i64 {CALLER_MUTEX}
+  %caller.condition = getelementptr i8, ptr %base, i64 {CALLER_CONDITION}
   %failed.mutex = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %failed.condition = call i32 @pthread_cond_init(ptr %condition, ptr null)
-  %failed = or i32 %failed.mutex, %failed.condition
+  %failed.caller.mutex = call i32 @pthread_mutex_init(ptr %caller.mutex, ptr null)
+  %failed.caller.condition = call i32 @pthread_cond_init(ptr %caller.condition, ptr null)
+  %failed.workers = or i32 %failed.mutex, %failed.condition
+  %failed.caller = or i32 %failed.caller.mutex, %failed.caller.condition
+  %failed = or i32 %failed.workers, %failed.caller
   %code = sext i32 %failed to i64
   ret i64 %code
 }
@@ -482,10 +504,25 @@ end:
   ret void
 }
 
-; A worker's life: poll, run parts, sleep; until told to stop.
-define internal i64 @work(i64 %pool) {
-entry:
+; Have the owner of the job, which sleeps, look at what is finished.
+define internal void @wake_caller(i64 %pool) noinline {
   %base = inttoptr i64 %pool to ptr
+  %mutex = getelementptr i8, ptr %base, i64 {CALLER_MUTEX}
+  %condition = getelementptr i8, ptr %base, i64 {CALLER_CONDITION}
+  %ignored.lock = call i32 @pthread_mutex_lock(ptr %mutex)
+  %ignored.signal = call i32 @pthread_cond_signal(ptr %condition)
+  %ignored.unlock = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+
+; A worker's life: poll, run parts, sleep; until told to stop. worker: the address of what it has for itself.
+define internal i64 @work(i64 %worker) {
+entry:
+  %claimed.at = inttoptr i64 %worker to ptr
+  %pool.at = getelementptr i8, ptr %claimed.at, i64 {POOL}
+  %pool = load i64, ptr %pool.at
+  %base = inttoptr i64 %pool to ptr
+  %caller.sleeps.at = getelementptr i8, ptr %base, i64 {CALLER_SLEEPS}
   %finished.at = getelementptr i8, ptr %base, i64 {FINISHED}
   %sleepers.at = getelementptr i8, ptr %base, i64 {SLEEPERS}
   %stop.at = getelementptr i8, ptr %base, i64 {STOP}
@@ -495,18 +532,27 @@ entry:
   %limit = load i64, ptr %spin.at
   br label %poll
 poll:
-  %polls = phi i64 [ 0, %entry ], [ %polls.next, %pause ], [ 0, %report ], [ 0, %awake ]
+  %polls = phi i64 [ 0, %entry ], [ %polls.next, %pause ], [ 0, %report ], [ 0, %tell ], [ 0, %awake ]
   %short = and i64 %polls, 63  ; by far the most polls cost nothing but a look
   %due = icmp eq i64 %short, 0
   br i1 %due, label %place, label %take
 place:
-  call void @leave_processor(i64 %pool)
+  %placed = call i1 @leave_processor(i64 %pool)
+  br i1 %placed, label %take, label %nap
+nap:
+  call void @nap()
   br label %take
 take:
-  %ran = call i1 @run_part(i64 %pool, i1 true)
+  %ran = call i1 @run_part(i64 %pool, i1 true, ptr %claimed.at)
   br i1 %ran, label %report, label %idle
-report:
+report:  ; an owner that sleeps says so before it looks at `CLAIMED`: it sees the part given up, or is seen asleep
   %before = atomicrmw add ptr %finished.at, i64 1 release
+  store atomic i64 0, ptr %claimed.at seq_cst, align 8
+  %sleeping = load atomic i64, ptr %caller.sleeps.at seq_cst, align 8
+  %is.asleep = icmp ne i64 %sleeping, 0
+  br i1 %is.asleep, label %tell, label %poll
+tell:
+  call void @wake_caller(i64 %pool)
   br label %poll
 idle:
   %stopping = load atomic i64, ptr %stop.at monotonic, align 8
@@ -553,77 +599,6 @@ define internal i64 @stop(i64 %pool) {
 }
 """
 
-# The scheduler likes to put a thread on the processor of the one that woke it. There it would take the caller's time,
-# or wait for it to end, so a worker that finds itself beside the caller moves and stays away from there. That is
-# decided anew wherever the caller is met again; what the process's first thread may use bounds it.
-_PLACES = """
-declare i32 @getpid()
-declare i32 @sched_getcpu()
-declare i32 @sched_getaffinity(i32, i64, ptr)
-declare i32 @sched_setaffinity(i32, i64, ptr)
-
-define internal i64 @current_processor() alwaysinline {
-  %number = call i32 @sched_getcpu()
-  %result = sext i32 %number to i64
-  ret i64 %result
-}
-
-define internal void @leave_processor(i64 %pool) alwaysinline {
-entry:
-  %base = inttoptr i64 %pool to ptr
-  %processor.at = getelementptr i8, ptr %base, i64 {PROCESSOR}
-  %taken = load atomic i64, ptr %processor.at monotonic, align 8
-  %own = call i64 @current_processor()
-  %same = icmp eq i64 %taken, %own
-  br i1 %same, label %move, label %end
-move:
-  %ignored = call i64 @move_from(i64 %own)
-  br label %end
-end:
-  ret void
-}
-
-; Have the calling thread run on all processors of the process but this one, if there are any.
-define internal i64 @move_from(i64 %number) noinline {
-entry:
-  %known = icmp ult i64 %number, {MOST_PROCESSORS}
-  br i1 %known, label %ask, label %end
-ask:
-  %others = alloca [{PROCESSOR_SET_BYTES} x i8]
-  %process = call i32 @getpid()
-  %failed = call i32 @sched_getaffinity(i32 %process, i64 {PROCESSOR_SET_BYTES}, ptr %others)
-  %fine = icmp eq i32 %failed, 0
-  br i1 %fine, label %leave, label %end
-leave:
-  %index = lshr i64 %number, 6
-  %bit = and i64 %number, 63
-  %word.at = getelementptr i64, ptr %others, i64 %index
-  %word = load i64, ptr %word.at
-  %flag = shl i64 1, %bit
-  %mask = xor i64 %flag, -1
-  %without = and i64 %word, %mask
-  store i64 %without, ptr %word.at
-  %ignored = call i32 @sched_setaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %others)  ; refused if it is empty
-  br label %end
-end:
-  ret i64 0
-}
-"""
-
-_WITHOUT_PLACES = """
-define internal i64 @current_processor() alwaysinline {
-  ret i64 -1
-}
-
-define internal void @leave_processor(i64 %pool) alwaysinline {
-  ret void
-}
-
-define internal i64 @move_from(i64 %number) {
-  ret i64 0
-}
-"""
-
 # There are no workers then: `share` takes the sequential way.
 _WITHOUT_PTHREADS = """
 define internal void @yield_core() {
@@ -657,7 +632,7 @@ def pool_ir(*, pthreads: bool, places: bool) -> str:
     declaration, pause = _PAUSE.get(machine_kind(), ("", ""))
     declared_ticks, ticks = _TICKS.get(machine_kind(), ("", "%now = add i64 0, 0"))
     threads = _WITH_PTHREADS if pthreads else _WITHOUT_PTHREADS
-    processors = _PLACES if places else _WITHOUT_PLACES
+    processors = places_ir.PLACES_IR if places else places_ir.WITHOUT_PLACES_IR
     text = "\n".join(
         (
             declaration,
@@ -671,7 +646,7 @@ def pool_ir(*, pthreads: bool, places: bool) -> str:
             _entry(),
         )
     )
-    constants = {**vars(loop_ir), **vars(pool_calls_ir), **globals(), **loop_ir.LOOP_WORDS}
+    constants = {**vars(loop_ir), **vars(pool_calls_ir), **vars(places_ir), **globals(), **loop_ir.LOOP_WORDS}
     constants.update(pool_calls_ir.FORM_WORDS)
     constants.update(_ROW_WORDS)
     constants.update(NO_ERROR=_NO_ERROR, PAUSE=pause, TICKS=ticks)
