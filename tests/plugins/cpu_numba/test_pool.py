@@ -612,13 +612,26 @@ def test_a_worker_that_runs_but_takes_long_stays_where_it_is() -> None:
 
 
 @needs_places
-@pytest.mark.parametrize(("word", "value"), [(pool_ir.THREAD, -1), (pool_ir.CLOCK, 1 << 20)])
+@pytest.mark.parametrize(("word", "value"), [(pool_ir.THREAD, -1), (pool_ir.CLOCK, pool_ir.NO_CLOCK)])
 def test_where_the_system_refuses_to_fetch_a_worker_the_caller_waits(word: int, value: int) -> None:
     row = HeldUp()
     row.word(word, of_worker=True).value = value
     claimed, finished = row.word(pool_ir.CLAIMED, of_worker=True), row.taken["caller"]
     row.run_until(lambda: claimed.value == 1 and len(finished) == 7)
     assert row.word(pool_ir.CALLER_SLEEPS).value == claimed.value == 0
+
+
+@needs_places
+@pytest.mark.parametrize("tick_ns", [1, 10_000_000])
+def test_only_a_clock_that_moves_while_a_thread_runs_tells_whether_it_does(
+    monkeypatch: pytest.MonkeyPatch, tick_ns: int
+) -> None:
+    read = time.thread_time_ns
+    monkeypatch.setattr(time, "thread_time_ns", lambda: read() // tick_ns * tick_ns)
+    pool.set_thread_count(2)
+    assert Program(Counted(2).row).run() == 0
+    clock = ctypes.c_int64.from_address(pool._load().pool._workers.address + pool_ir.CLOCK).value
+    assert (clock == pool_ir.NO_CLOCK) == (tick_ns > 1)
 
 
 @needs_places

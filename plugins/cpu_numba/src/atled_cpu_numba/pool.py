@@ -126,6 +126,7 @@ class _Pool:
         self._memory = _Aligned(pool_ir.POOL_BYTES)
         self.address = self._memory.address
         self._threads: list[threading.Thread] = []
+        self._tells_who_runs = False
         self._write(pool_ir.WORKERS, pool_ir.NOT_STARTED)
         self._write(pool_ir.TURN, native.turn)
         code = native.initialize(self.address)
@@ -141,6 +142,7 @@ class _Pool:
             poll_s = self._native.poll_s()
             self._write(pool_ir.SPIN, max(1, int(SPIN_S / poll_s)))
             self._write(pool_ir.LOOK, max(1, int(LOOK_S / poll_s)))
+            self._tells_who_runs = _HAS_PLACES and self._native.tells_who_runs(poll_s)
         self._workers = _Aligned(wanted * pool_ir.WORKER_BYTES)
         self._write(pool_ir.WORKER_TABLE, self._workers.address)
         refusal = self._start_threads(wanted)
@@ -167,7 +169,8 @@ class _Pool:
             if _HAS_PLACES:
                 assert thread.native_id is not None and thread.ident is not None
                 _write_word(own + pool_ir.THREAD, thread.native_id)
-                _write_word(own + pool_ir.CLOCK, time.pthread_getcpuclockid(thread.ident))
+                clock = time.pthread_getcpuclockid(thread.ident) if self._tells_who_runs else pool_ir.NO_CLOCK
+                _write_word(own + pool_ir.CLOCK, clock)
             self._threads.append(thread)
         return None
 
@@ -245,6 +248,17 @@ class _Native:
             self._spin(count)
             times.append(time.perf_counter() - start)
         return min(times) / count
+
+    def tells_who_runs(self, poll_s: float) -> bool:
+        """Whether a thread's clock of time on processors moves between two looks at it; where it ticks rarely, a thread
+        that runs would seem to stand.
+        """
+        for _ in range(3):
+            before = time.thread_time_ns()
+            self._spin(max(1, int(LOOK_S / poll_s)))
+            if time.thread_time_ns() == before:
+                return False
+        return True
 
     def _turn(self) -> int:
         """TURN_S in ticks."""

@@ -52,6 +52,7 @@ CLAIMED = 0  # 1 while it has a part
 POOL = 128  # address
 THREAD = 136  # the system's number of the thread, where threads choose their processor
 CLOCK = 144  # the identity of the clock that tells how long the thread has run, as `clock_gettime` takes it
+NO_CLOCK = 1 << 20  # of no thread: the owner learns nothing, and leaves its processor to whoever waits for it
 RUN_NS = 152  # what that clock showed when the owner last looked
 WORKER_BYTES = 256
 
