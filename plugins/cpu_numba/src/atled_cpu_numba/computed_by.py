@@ -65,7 +65,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
         "RNNSequenceGrad",
     ),
     "kernels.reduction.any_axes": ("Sum", "Mean"),
-    "kernels.reduction.whole_sums": ("Sum",),
+    "kernels.reduction.whole_numbers": ("All", "Any", "Max", "Min", "Prod", "Sum"),
     "kernels.scores": ("ConfusionMatrix", "TopNError"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
     "kernels.normalization.channels": ("BatchNormalization", "BatchNormalizationGrad"),
@@ -133,7 +133,7 @@ INTEGERS = frozenset(
         "kernels.flipping",
         "kernels.joining",
         "kernels.reduction.truth",
-        "kernels.reduction.whole_sums",
+        "kernels.reduction.whole_numbers",
         "kernels.repetition",
         "kernels.shifting",
         "kernels.slicing",
@@ -156,6 +156,7 @@ STRIDES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 OMITS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "kernels.pooling.planes": {"MaxPooling": ("place",)},
     "kernels.reduction.extremum": {"Max": ("index",), "Min": ("index",)},
+    "kernels.reduction.whole_numbers": {"Max": ("index",), "Min": ("index",)},
 }
 """Auxiliary outputs that kernels leave out where nobody reads them."""
 
