@@ -11,7 +11,7 @@ class InlineWord(IntEnum):
     """The words of the inline cache of one function; from ENTRIES on the addresses of its entries."""
 
     OBJECTS = 0  # address of the words of `InlineObjectWord`
-    INPUTS = 1  # how many the function has
+    INPUTS = 1  # how many the function has; -1: any number but 0
     ATTRIBUTES = 2  # of those that are in the key of a call
     FLOATS = 3  # of the other ones
     COUNT = 4  # of entries
@@ -26,24 +26,36 @@ class InlineEntryWord(IntEnum):
     """The words of an entry: a call that was made before. Objects are told by their addresses.
 
     From GIVEN on, shape and code of each input, 0 and 0 for one that was absent, then the attributes, then, where calls
-    are recorded, the names of the floats.
+    are recorded, the names of the floats; at the end the results (`InlineResultWord`).
     """
 
     OWNER = 0  # the object that keeps all of this alive
     TABLE = 1  # the table of calls that it is from
     SIZE = 2  # elements of the first input
-    FORM = 3  # address of the form (`FormWord`), of a kernel that runs with the interpreter lock held; 0: there is none
-    RUN = 4  # else this is called: run(*inputs, result, *floats), what the `address` of a storage gives for a shape
-    FAIL = 5  # fail(exception) is called with what came of that, and raises
-    RING = 6  # the iterator of the spare arrays for the result, or of the spare cells where calls are recorded
-    SHAPE = 7  # of the result
-    CODE = 8  # of the result's cell
-    ADDRESS = 9  # where the slot `address` of the storages is, in bytes
-    EXPORTED = 10  # the same of their slot `exported`
-    ROOT = 11  # the same of their slot `_root`; -1: they have none
-    VIEW_END = 12  # and of `_view_end`
-    PATTERN = 13  # what a call is recorded from
-    GIVEN = 14
+    INPUTS = 3  # how many the call has
+    FORM = 4  # address of the form (`FormWord`), of a kernel that runs with the interpreter lock held; 0: there is none
+    RUN = 5  # else this is called: run(*inputs, *results, *floats), what the `address` of a storage gives for a shape
+    FAIL = 6  # fail(exception) is called with what came of that, and raises
+    ADDRESS = 7  # where the slot `address` of the storages is, in bytes
+    EXPORTED = 8  # the same of their slot `exported`
+    ROOT = 9  # the same of their slot `_root`; -1: they have none
+    VIEW_END = 10  # and of `_view_end`
+    PATTERN = 11  # what a call is recorded from that gives one result
+    CALL = 12  # a recorded call of a tuple of results, to be copied; no weak reference is to it
+    OUTPUTS = 13  # how many results there are
+    IS_TUPLE = 14  # 1: the call gives them in a tuple; 0: it gives the only one
+    RESULTS = 15  # which word is the first one of the first result
+    GIVEN = 16
+
+
+class InlineResultWord(IntEnum):
+    """The words of a result of an entry."""
+
+    RING = 0  # the iterator of the spare arrays, or of the spare cells where calls are recorded; 0: it is a view
+    SHAPE = 1
+    CODE = 2  # of its cell
+    DETAILS = 3  # where a tuple is recorded, the details of its value, to be copied; else 0
+    END = 4
 
 
 class InlineObjectWord(IntEnum):
@@ -55,9 +67,15 @@ class InlineObjectWord(IntEnum):
     a cell in a ring of cells. EXPORTED becomes False where the views are gone: where VIEW_END is not None, and its
     VIEW_END_GONE is ROOT.
 
+    A view is an object of the type ARRAY, or a value, that has the cell of the first input.
+
     A recorded call makes an object of the type RECORDED, whose slots `VALUE_...` get the result's shape and cell, the
     PATTERN of the entry, the tuple of the inputs' values, what is extra, DETAILS, and a weak reference to a new
     VARIABLE, which refers to it. Extra is None, or ({names: floats}, None, None).
+
+    Where a tuple is recorded, pattern, inputs and extra of its values are None. They have copies of the details of
+    their results, whose DETAILS_PARENT is a copy of the CALL of the entry. That has the tuple of the inputs' values, a
+    list of weak references to the values of the results, and a list with a None for each of these.
     """
 
     ARRAY_CELL = 0
@@ -87,3 +105,10 @@ class InlineObjectWord(IntEnum):
     RECORDED = 24  # the type
     DETAILS = 25
     VIEW_END_GONE = 26
+    ARRAY = 27  # the type
+    CALL_INPUTS = 28
+    CALL_OUTPUTS = 29
+    CALL_AUXILIARY = 30
+    CALL_BYTES = 31  # the size of such an object: the head, then slots
+    DETAILS_PARENT = 32
+    DETAILS_BYTES = 33  # likewise

@@ -10,7 +10,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     executors       RowWord, FormWord, RangeWord: the words of what they run; call_form; LoopWord, LoopRowWord,
                     FixupWord, MoveWord, PatchWord, LOOP_ERRORS, LoopBlock: of loops, for those with `loop_kernel`;
                     TogetherWord, ApartWord, ApartRowWord, ApartPatchWord: for those with `abreast_kernels`;
-                    InlineWord, InlineEntryWord, InlineObjectWord: for those with `inline_call`
+                    InlineWord, InlineEntryWord, InlineResultWord, InlineObjectWord: for those with `inline_call`
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
@@ -80,7 +80,7 @@ from atled_contexts import (
 
 if TYPE_CHECKING:
     from atled.attached_c import Stored, write_attached_c
-    from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineWord
+    from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineResultWord, InlineWord
     from atled.loop_block import LoopBlock
     from atled.op_spec import (
         DERIVED,
@@ -119,7 +119,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "has_powers", "parse_formula", "postorder"),
     "attached_c": ("Stored", "write_attached_c"),
-    "inline_words": ("InlineEntryWord", "InlineObjectWord", "InlineWord"),
+    "inline_words": ("InlineEntryWord", "InlineObjectWord", "InlineResultWord", "InlineWord"),
     "loop_block": ("LoopBlock",),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c", "write_c_hoisted"),
     "ops.formula_layout": ("FORMULA_DTYPES", "INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
@@ -190,6 +190,7 @@ __all__ = [
     "Implementation",
     "InlineEntryWord",
     "InlineObjectWord",
+    "InlineResultWord",
     "InlineWord",
     "Input",
     "Ints",

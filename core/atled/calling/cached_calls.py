@@ -12,15 +12,16 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
-from atled.arrays.spares import Spares, spares_of
+from atled.arrays.spares import Item, Spares, spares_of
 from atled.arrays.together import written_together
 from atled.calling.call_tables import is_found, keep
 from atled.graph.record.random_state import new_random_state
-from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
-from atled.graph.run.inline_launch import InlineLaunch
+from atled.graph.record.value import PLAIN, Details, RecordedCall, RecordedValue, Value
+from atled.graph.run.inline_launch import InlineLaunch, inline_maker
 from atled.graph.run.one_call import CastCall, DeviceCall, NativeCall, OneCall, ShortCall, random_state_by_shape
 from atled.random import random_key
 from atled.variable import Variable
+from atled_contexts import native_executors
 
 _NOTES = 4
 """How often a call enters an inline cache: where more come round than there is room for, entering would cost more."""
@@ -35,6 +36,7 @@ class CachedCall:
         text of a function makes by itself: `launch(form, addresses of the inputs, address of the output, *floats)`.
         Where there is `workspaces`, the address of one of them follows that of the output; elementwise calls that are
         plain have none.  fail: raises what a status other than 0 means.
+    gives_tuple: whether the outputs come in a tuple.  is_view: whether the only one has the memory of the first input.
     shape: of the first output.  pattern: what such a call is recorded from.  floats: its float attributes, which are
         those of every call if the key has them (`has_fixed_floats`).
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
@@ -46,18 +48,20 @@ class CachedCall:
         "_call",
         "_casts",
         "_direct",
-        "_is_view",
         "_on_host",
         "_outputs",
         "_saved",
         "_single",
+        "_spare_tuple",
         "_spares",
         "arrays",
         "cells",
         "fail",
         "floats",
         "form",
+        "gives_tuple",
         "is_plain",
+        "is_view",
         "launch",
         "new_array",
         "new_cell",
@@ -77,13 +81,15 @@ class CachedCall:
         self._outputs = [(desc.shape, desc.size) for desc in descs]
         self._saved = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
         self._single = function.visible == 1 and not spec.outputs[-1].endswith("...")
+        self.gives_tuple = not self._single
         self.shape = descs[0].shape if descs else ()
-        self._is_view = spec.views
+        self.is_view = spec.views
         self.is_plain = False
-        self.notes_left = self.variable_notes_left = 0
+        self.notes_left = self.variable_notes_left = _NOTES if spec.views and self._single else 0
         self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
         self._casts = call if isinstance(call, CastCall) else None
         self._on_host = isinstance(call, ShortCall | CastCall)  # and so are its outputs, in the dtypes that it names
+        self._spare_tuple: list[Spares[NdArray]] | None = None
         if not isinstance(call, ShortCall | CastCall | DeviceCall):
             return
         place = call.place if isinstance(call, DeviceCall) else HOST
@@ -91,7 +97,13 @@ class CachedCall:
         self._spares = [out and spares_of(ArrayCell, out[1], out[0], place) for out in outputs]
         if not isinstance(call, NativeCall | DeviceCall) or (place is HOST and not call.is_direct):
             return
-        is_alone = self._single and function.auxiliary == [None] and not call.mutated and not spec.random
+        is_pure = not call.mutated and not spec.random
+        is_tuple = self.gives_tuple and call.is_direct and is_pure and function.auxiliary == [None] * function.visible
+        if is_tuple and all(each is not None and each.is_kept for each in self._spares):
+            self._spare_tuple = self.spares(NdArray)
+            self.notes_left = _NOTES
+            self.variable_notes_left = 0 if self.floats else _NOTES
+        is_alone = self._single and function.auxiliary == [None] and is_pure
         self.is_plain = is_alone and call.is_direct and (call.workspaces is None or spec.program is None)
         if self.is_plain:
             self.launch, self.form, self.workspaces = call.launch, call.form, call.workspaces
@@ -104,32 +116,39 @@ class CachedCall:
             self.cells, self.new_cell = cells.ring, cells.new
 
     @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the outputs that users see."""
+        return [shape for shape, _ in self._outputs[: self.pattern.visible]]
+
+    @property
     def is_on_device(self) -> bool:
         """Whether it is launched on a device."""
         return isinstance(self._call, DeviceCall)
 
     def inline_launch(self) -> InlineLaunch | None:
-        """How an inline cache launches a plain call; None where none can."""
+        """How an inline cache makes the call; None where none can."""
+        if self.is_view:
+            make = inline_maker(native_executors())
+            return None if make is None else InlineLaunch(make)
         assert isinstance(self._call, NativeCall | DeviceCall)
         return self._call.inline_launch()
 
-    @property
-    def spare_arrays(self) -> Spares[NdArray]:
-        """Of a plain call, the spares for its output."""
-        dtype, size = self._call.outputs[0]  # type: ignore[attr-defined]  # all plain ones have it
-        return spares_of(NdArray, size, dtype, self._call.place)  # type: ignore[attr-defined]
-
-    @property
-    def spare_cells(self) -> Spares[ArrayCell]:
-        """Those for the output of a plain call that is recorded."""
-        (spares,) = self._spares
-        assert spares is not None, "plain calls leave nothing out"
-        return spares
+    def spares(self, kind: type[Item]) -> list[Spares[Item]]:
+        """Of a call that inline caches may have, the spare arrays, or cells, for its outputs; none for a view."""
+        call: Any = self._call
+        return [] if self.is_view else [spares_of(kind, size, dtype, call.place) for dtype, size in call.outputs]
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""
-        if self._is_view and cells[0] is not None:
+        if self.is_view and cells[0] is not None:
             return NdArray.over(cells[0], self.shape)
+        if self._spare_tuple is not None:
+            # Out of the rings that inline caches take from, which never have any to take where nobody else makes some.
+            arrays = tuple([each.get() for each in self._spare_tuple])
+            self._computed(cells, floats, [array.cell for array in arrays])
+            for array, (shape, _) in zip(arrays, self._outputs, strict=True):
+                array.shape = shape
+            return arrays
         made, _ = self._computed(cells, floats)
         if self._single:
             return NdArray.over(made[0], self.shape)
@@ -155,7 +174,7 @@ class CachedCall:
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
         cells = [None if value is None else value._cell for value in inputs]
-        if self._is_view and cells[0] is not None:
+        if self.is_view and cells[0] is not None:
             return self.record(inputs, cells[0], floats)
         made, random_state = self._computed(cells, floats)
         saved: list[ArrayCell | None] | None = None
@@ -167,19 +186,27 @@ class CachedCall:
             return self.record(inputs, made[0], floats, saved, random_state)
         pattern = self.pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
-        function.auxiliary = saved or [None] * len(made)
+        if saved is not None:
+            function.auxiliary = saved
         function.random_state = random_state
-        values = [
-            Value(shape, None, function, position, NdArray.over(made[position], shape))
-            for position, (shape, _) in enumerate(self._outputs[: function.visible])
-        ]
-        function.outputs = [weakref.ref(value) for value in values]
-        return tuple([Variable.on_new(value) for value in values])
+        variables = []
+        for position in range(function.visible):
+            value = RecordedValue()
+            value.shape = self._outputs[position][0]
+            value.pattern = value.inputs = value.extra = None
+            value.details = Details(None, function, position)
+            value._cell = made[position]  # without an array, which few are asked for
+            function.outputs.append(weakref.ref(value))
+            variables.append(Variable.on_new(value))
+        return tuple(variables)
 
     def _computed(
-        self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]
+        self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float], into: list[ArrayCell] | None = None
     ) -> tuple[list[ArrayCell], ArrayCell | None]:
-        """The outputs of a call, auxiliary ones included, and the random state of a random one, which is its own."""
+        """The outputs of a call, auxiliary ones included, and the random state of a random one, which is its own.
+
+        into: spare cells of one's own for them, of a call that inline caches may have.
+        """
         is_random = self.pattern.spec.random
         direct = self._direct
         storages: list[Any] = []
@@ -190,13 +217,15 @@ class CachedCall:
             direct, storages = found
         if direct is None:
             random_state = new_random_state(self.pattern.attributes["seed"]) if is_random else None
-            if self._on_host:
+            if into is not None:
+                made = into
+            elif self._on_host:
                 made = [each.get() for each in self._spares]
             else:
                 made = [ArrayCell(size) for _, size in self._outputs]
             self._call.run([*cells, random_state] if is_random else cells, made, list(floats.values()))
             return made, random_state
-        made = [each.get() for each in self._spares]
+        made = [each.get() for each in self._spares] if into is None else into
         random_state = self._advanced_random_state() if is_random else None
         if random_state is not None:
             storages.append(random_state.storage)
@@ -270,11 +299,11 @@ class _CachedOnDevice(CachedCall):
         return array
 
     def _computed(
-        self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]
+        self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float], into: list[ArrayCell] | None = None
     ) -> tuple[list[ArrayCell], ArrayCell | None]:
         call: Any = self._call
-        sizes = [size for _, size in self._outputs]
-        made = [_left_out(size) if each is None else each.get() for each, size in zip(self._spares, sizes, strict=True)]
+        pairs = zip(self._spares, self._outputs, strict=True)
+        made = into or [_left_out(size) if each is None else each.get() for each, (_, size) in pairs]
         arrays = call.fetch(cells)
         random_state = None
         if self.pattern.spec.random:

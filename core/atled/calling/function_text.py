@@ -218,7 +218,7 @@ def _inline_cache(namespace: dict[str, Any], spec: OpSpec, name: str, *, records
 
     text = _Text(spec)
     install = functools.partial(namespace.__setitem__, name)
-    counts = len(text.inputs), len(text.key_attributes), len(text.floats)
+    counts = -1 if spec.variadic else len(text.inputs), len(text.key_attributes), len(text.floats)
     return InlineCache(install, *counts, records=records)
 
 
@@ -266,7 +266,7 @@ class _Text:
         self.has_fixed_floats = has_fixed_floats(spec)
         self.key_attributes = [item for item in self.arguments if in_key(spec, item)]
         has_first = bool(self.inputs) and not self.inputs[0].optional  # by whose size inline caches look
-        self.is_inlined = has_first and not (spec.variadic or self.has_fixed_floats)
+        self.is_inlined = has_first and not self.has_fixed_floats
         passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
         self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "
@@ -342,7 +342,7 @@ class _Text:
         """Have an inline cache make the call, if there may be one for it."""
         if not self.is_inlined:
             return []
-        names = [item.name for item in self.inputs]
+        names = [f"*{self.inputs[-1].name}"] if self.spec.variadic else [item.name for item in self.inputs]
         names += [item.argument for item in (*self.key_attributes, *self.floats)]
         return _lines(_INLINE.format(given=", ".join(names), **_INLINED[table]))
 
@@ -350,7 +350,7 @@ class _Text:
         """Have an inline cache know the call, if there may be one for it."""
         if not self.is_inlined:
             return []
-        inputs = _tuple(item.name for item in self.inputs)
+        inputs = self.inputs[-1].name if self.spec.variadic else _tuple(item.name for item in self.inputs)
         attributes = _tuple(item.argument for item in self.key_attributes)
         return _lines(_NOTE.format(inputs=inputs, attributes=attributes, **_INLINED[table]))
 
@@ -392,6 +392,7 @@ class _Text:
         floats = "_call.floats" if self.has_fixed_floats else self.floats_by_name
         made = f"return _call.on_{given.table}({given.passed}, {floats})"
         lines = self._sought([*given.reads, *given.cells], found, [*given.settled, *self._are_floats()])
+        lines += _indented(self._noted(given.table))
         return [*lines, "    if not _call.is_plain:", f"        {made}", *_indented(self._plain(given))]
 
     def _sought(self, reads: Sequence[str], found: str, conditions: Sequence[str]) -> list[str]:
@@ -445,10 +446,10 @@ class _Text:
             addresses=addresses, floats=floats
         )
         if given.table == "arrays":
-            return [*self._noted("arrays"), *_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
+            return [*_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
         named = {"shape": "_call.shape", "pattern": "_call.pattern", "cell": "_cell"}
         recorded = _RETURN_VARIABLE.format(values=given.passed, extra=self._extra(), **named)
-        return [*self._noted("values"), *_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
+        return [*_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
 
     def _extra(self) -> str:
         if self.has_fixed_floats:

@@ -27,9 +27,9 @@ from atled.arrays.place import HOST, ArrayClass, DeviceStorage, Place
 from atled.arrays.spares import NEVER, NOBODYS, Counts, Spares, proven, reuses
 from atled.arrays.storage import HostStorage, ViewEnd
 from atled.calling.call_tables import INLINE_CACHES
-from atled.graph.record.value import PLAIN, RecordedValue, Value
+from atled.graph.record.value import PLAIN, Details, RecordedCall, RecordedValue, Value
 from atled.graph.run.inline_launch import InlineLaunch, Make
-from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineWord
+from atled.inline_words import InlineEntryWord, InlineObjectWord, InlineResultWord, InlineWord
 from atled.variable import Variable
 from atled_contexts import lock_across_forks
 
@@ -47,7 +47,7 @@ class InlineCache:
     """That of one function: its words, and the entries whose addresses they are.
 
     install: what is done with the executor's function once there is an entry.
-    inputs, attributes, floats: how many a call is given of each.
+    inputs, attributes, floats: how many a call is given of each; inputs -1: any number.
     records: whether it is of calls on Variables, which are recorded, or of those on NdArrays.
     """
 
@@ -78,7 +78,7 @@ class InlineCache:
         attributes: Sequence[object],
     ) -> None:
         """Have the next call like one that was just found in a table made natively; call: a `CachedCall`."""
-        if call.is_on_device and next(_DEVICE_CALLS) < _PATIENCE:
+        if _is_on_device(call, inputs) and next(_DEVICE_CALLS) < _PATIENCE:
             return
         budget = _budget(self._records)
         setattr(call, budget, getattr(call, budget) - 1)
@@ -89,7 +89,7 @@ class InlineCache:
             if launch is None:
                 setattr(call, budget, 0)
                 return
-            spares = call.spare_cells if self._records else call.spare_arrays
+            spares = call.spares(ArrayCell if self._records else NdArray)
             entry = _Entry(table, call, launch, spares, inputs, attributes)
             is_still_found = table.get(entry.key) is call
             if not is_still_found:  # another thread has changed an input, or what the table has
@@ -147,6 +147,15 @@ def _budget(records: bool) -> str:
     return "variable_notes_left" if records else "notes_left"
 
 
+def _is_on_device(call: Any, inputs: Sequence[Variable | NdArray | None]) -> bool:
+    """Whether a call is launched on a device, or gives a view of an array there."""
+    if not call.is_view:
+        return bool(call.is_on_device)
+    first = inputs[0]
+    cell: Any = first.value._cell if isinstance(first, Variable) else first.cell  # type: ignore[union-attr]  # it is there
+    return cell is not None and cell.place is not HOST
+
+
 class _Address(int):
     """The address of an array, which it keeps alive: the function of a cache may live longer than the cache."""
 
@@ -171,42 +180,48 @@ class _Entry:
         table: dict[Any, Any],
         call: Any,
         launch: InlineLaunch,
-        spares: Spares[Any],
+        spares: Sequence[Spares[Any]],
         inputs: Sequence[Variable | NdArray | None],
         attributes: Sequence[object],
     ) -> None:
+        """spares: of each result, the first ones of the call; none where it is a view."""
         arrays = [x.value if isinstance(x, Variable) else x for x in inputs]
         shapes = [None if array is None else array.shape for array in arrays]
         codes = [ABSENT if array is None else array.cell.code for array in arrays]
         given = [each for pair in zip(shapes, codes, strict=True) for each in pair]
         self.key = (call.pattern.spec.name, *shapes, *codes, *attributes)
-        self._shapes = (*shapes, call.shape)
-        code = code_of(spares.place, spares.dtype)
-        on_host = spares.place is HOST
-        offsets = _storage_offsets(HostStorage if on_host else DeviceStorage)
-        root, view_end = _view_offsets() if on_host else (-1, -1)
+        outputs = call.shapes[: max(len(spares), 1)]
+        self._shapes = (*shapes, *outputs)
+        place = spares[0].place if spares else HOST
+        offsets = _storage_offsets(HostStorage if place is HOST else DeviceStorage)
+        root, view_end = _view_offsets() if place is HOST else (-1, -1)
+        pattern = call.pattern
+        copied = pattern.copy_on((), pattern.attributes)
+        names = tuple(call.floats)
+        absent = (None, ABSENT)
+        tail = [0 if each in absent else id(each) for each in given] + [id(each) for each in (*attributes, *names)]
         head: dict[InlineEntryWord, int] = {
             InlineEntryWord.OWNER: id(self),
             InlineEntryWord.TABLE: id(table),
             InlineEntryWord.SIZE: 0 if arrays[0] is None else arrays[0].cell.size,
+            InlineEntryWord.INPUTS: len(arrays),
             InlineEntryWord.FORM: launch.form,
             InlineEntryWord.RUN: id(launch.run),
             InlineEntryWord.FAIL: id(launch.fail),
-            InlineEntryWord.RING: id(spares.ring),
-            InlineEntryWord.SHAPE: id(call.shape),
-            InlineEntryWord.CODE: id(code),
             InlineEntryWord.ADDRESS: offsets[0],
             InlineEntryWord.EXPORTED: offsets[1],
             InlineEntryWord.ROOT: root,
             InlineEntryWord.VIEW_END: view_end,
-            InlineEntryWord.PATTERN: id(call.pattern),
+            InlineEntryWord.PATTERN: id(pattern),
+            InlineEntryWord.CALL: id(copied),
+            InlineEntryWord.OUTPUTS: len(outputs),
+            InlineEntryWord.IS_TUPLE: call.gives_tuple,
+            InlineEntryWord.RESULTS: InlineEntryWord.GIVEN + len(tail),
         }
-        words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN]
-        absent = (None, ABSENT)
-        names = tuple(call.floats)
-        words += [0 if each in absent else id(each) for each in given] + [id(each) for each in (*attributes, *names)]
-        self._words = np.array(words, np.int64)
-        self._held = (table, self._shapes, launch, spares, given, code, tuple(attributes), names, call.pattern)
+        results = [_Result(*each) for each in zip(outputs, spares or (None,), range(len(outputs)), strict=True)]
+        words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN] + tail
+        self._words = np.array(words + [word for result in results for word in result.words], np.int64)
+        self._held = (table, self._shapes, launch, results, given, tuple(attributes), names, pattern, copied)
 
     @property
     def address(self) -> int:
@@ -215,7 +230,29 @@ class _Entry:
 
     def fits(self, launch: InlineLaunch) -> bool:
         """Whether a launch takes arrays by the shapes of the call: entries have no others."""
-        return bool(launch.form) or launch.keys == self._shapes
+        return bool(launch.form) or launch.run is None or launch.keys == self._shapes
+
+
+class _Result:
+    """What an entry says of one of its results.
+
+    spares: None for a view of the first input.  words: `InlineResultWord`.
+    """
+
+    __slots__ = ("_held", "spares", "words")
+
+    def __init__(self, shape: tuple[int, ...], spares: Spares[Any] | None, position: int) -> None:
+        details = Details(position=position)
+        code = None if spares is None else code_of(spares.place, spares.dtype)
+        found = {
+            InlineResultWord.RING: 0 if spares is None else id(spares.ring),
+            InlineResultWord.SHAPE: id(shape),
+            InlineResultWord.CODE: id(code),
+            InlineResultWord.DETAILS: id(details),
+        }
+        self.words = [found[word] for word in InlineResultWord if word is not InlineResultWord.END]
+        self.spares = spares
+        self._held = shape, details, code
 
 
 def _is_trusted(
@@ -227,7 +264,8 @@ def _is_trusted(
     records: bool,
 ) -> bool:
     """Whether the function of an executor was found to use what is free, and nothing else."""
-    of_kind = launch.make, bool(launch.form), records
+    kind = call.is_view, call.gives_tuple, call.pattern.spec.variadic, bool(launch.form)
+    of_kind = launch.make, records, kind
     found = _trusted.get(of_kind)
     if found is None:
         is_proven = _is_layout_known() and _is_proven(call, launch, inputs, attributes, records=records)
@@ -235,7 +273,7 @@ def _is_trusted(
     return found
 
 
-_trusted: dict[tuple[Make, bool, bool], bool] = {}
+_trusted: dict[tuple[Make, bool, tuple[bool, ...]], bool] = {}
 
 
 class _NoDevice(ArrayClass):
@@ -266,22 +304,37 @@ def _is_proven(
     """Try the function of an executor on a call, with a ring of its own; no device has anything to do for that."""
     made: list[Callable[..., Any]] = []
     floats = [1.0] * len(call.floats)
-    cache = InlineCache(made.append, len(inputs), len(attributes), len(floats), records=records)
+    count = -1 if call.pattern.spec.variadic else len(inputs)
+    cache = InlineCache(made.append, count, len(attributes), len(floats), records=records)
     table: dict[Any, Any] = {}
-    alike = call.spare_arrays
+    if call.is_view:
+        cache.enter(_Entry(table, call, launch, (), inputs, attributes), launch.make)
+        (function,) = made
+        return _shares(function(table, *inputs, *attributes), inputs[0])
+    alike = call.spares(NdArray)[0]
     place = HOST
-    if not launch.form:
+    if not launch.form or call.gives_tuple:  # of which one result is tried
         place, launch = _nowhere(), InlineLaunch(launch.make, run=_do_nothing)
         inputs = [None if x is None else _at(place, x.shape, records) for x in inputs]
     spares: Spares[Any] = Spares(ArrayCell if records else NdArray, alike.size, alike.dtype, NEVER, place)
-    cache.enter(_Entry(table, call, launch, spares, inputs, attributes), launch.make)
+    cache.enter(_Entry(table, call, launch, (spares,), inputs, attributes), launch.make)
     (function,) = made
 
+    def made_again() -> Any:
+        results = function(table, *inputs, *attributes, *floats)
+        return results[0] if call.gives_tuple and results is not None else results
+
     def is_reused(_: Counts, hold: Callable[[Any], object] | None) -> bool:
-        again = functools.partial(function, table, *inputs, *attributes, *floats)
-        return reuses(spares, hold, (lambda: _cell_of(again())) if records else again)
+        return reuses(spares, hold, (lambda: _cell_of(made_again())) if records else made_again)
 
     return proven("inline caches of Variables" if records else "inline caches", is_reused) is not NEVER
+
+
+def _shares(made: Variable | NdArray | None, first: Variable | NdArray | None) -> bool:
+    """Whether what a function gave is a new array, or Variable, with the cell of another one."""
+    if isinstance(made, Variable) and isinstance(first, Variable):
+        return made is not first and made.value is not first.value and made.value._cell is first.value._cell
+    return isinstance(made, NdArray) and isinstance(first, NdArray) and made is not first and made.cell is first.cell
 
 
 def _cell_of(made: Variable | None) -> ArrayCell | None:
@@ -321,6 +374,10 @@ _SLOTS: dict[InlineObjectWord, tuple[type, str]] = {
     InlineObjectWord.VALUE_DETAILS: (Value, "details"),
     InlineObjectWord.VALUE_HANDLE: (Value, "handle"),
     InlineObjectWord.VIEW_END_GONE: (ViewEnd, "gone"),
+    InlineObjectWord.CALL_INPUTS: (RecordedCall, "inputs"),
+    InlineObjectWord.CALL_OUTPUTS: (RecordedCall, "outputs"),
+    InlineObjectWord.CALL_AUXILIARY: (RecordedCall, "auxiliary"),
+    InlineObjectWord.DETAILS_PARENT: (Details, "parent"),
 }
 
 _ARRAY_SLOTS = [InlineObjectWord.ARRAY_CELL, InlineObjectWord.ARRAY_SHAPE]
@@ -335,7 +392,14 @@ _OBJECTS: dict[InlineObjectWord, object] = {
     InlineObjectWord.VARIABLE: Variable,
     InlineObjectWord.RECORDED: RecordedValue,
     InlineObjectWord.DETAILS: PLAIN,
+    InlineObjectWord.ARRAY: NdArray,
 }
+
+_COPIED: dict[InlineObjectWord, type] = {
+    InlineObjectWord.CALL_BYTES: RecordedCall,
+    InlineObjectWord.DETAILS_BYTES: Details,
+}
+"""The types of what is copied."""
 
 
 @functools.cache
@@ -355,7 +419,9 @@ def _objects() -> np.ndarray:
     """The words of `InlineObjectWord`; all objects live as long as the process."""
     offsets = {word: slot_offset(kind, name) for word, (kind, name) in _SLOTS.items()}
     addresses = {word: id(each) for word, each in _OBJECTS.items()}
-    return np.array([offsets[word] if word in offsets else addresses[word] for word in InlineObjectWord], np.int64)
+    sizes = {word: kind.__basicsize__ for word, kind in _COPIED.items()}
+    found = {**offsets, **addresses, **sizes}
+    return np.array([found[word] for word in InlineObjectWord], np.int64)
 
 
 def _is_layout_known() -> bool:
@@ -363,7 +429,16 @@ def _is_layout_known() -> bool:
     if sys.implementation.name != "cpython" or sys.maxsize >> 32 == 0:
         return False
     offsets = [*_objects(), *_storage_offsets(HostStorage), *_storage_offsets(DeviceStorage), *_view_offsets()]
-    return ctypes.c_void_p.from_address(id(NOBODYS) + 8).value == id(type(NOBODYS)) and min(offsets) >= 0
+    is_head_known = ctypes.c_void_p.from_address(id(NOBODYS) + 8).value == id(type(NOBODYS))
+    return is_head_known and min(offsets) >= 0 and all(map(_is_all_slots, _COPIED.values()))
+
+
+def _is_all_slots(kind: type) -> bool:
+    """Whether objects are two words and slots, but for a word that the weak references to them have, or have not."""
+    slots = [name for name in vars(kind)["__slots__"] if name != "__weakref__"]
+    offsets = {slot_offset(kind, name) for name in slots}
+    words = kind.__basicsize__ // 8 - 2
+    return min(offsets) >= 16 and len(offsets) == len(slots) and words - len(slots) in (0, 1)
 
 
 def slot_offset(kind: type, name: str) -> int:

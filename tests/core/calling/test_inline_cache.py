@@ -276,7 +276,7 @@ def test_a_function_that_uses_what_is_held_is_not_trusted(monkeypatch: pytest.Mo
 
     def reckless(address: int) -> Callable[..., Any]:
         def function(table: Any, *given: Any) -> Any:
-            return made[-1]._held[3]._kept[0]
+            return made[-1]._held[3][0].spares._kept[0]
 
         return function
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from atled.plugin import FormWord, InlineEntryWord, InlineObjectWord, InlineWord
+from atled.plugin import FormWord, InlineEntryWord, InlineObjectWord, InlineResultWord, InlineWord
 
 _TYPE = 8  # byte offset of the type in an object; the count is at its start, in 32 bits or 64
+_MANY = 256  # inputs that are passed one by one; of more the text makes the call
 _TRIES = 4  # what comes round in a ring and is looked at for one that is free
 _EQUAL = 2  # Py_EQ
 
@@ -48,6 +49,8 @@ declare void @PyErr_NormalizeException(ptr, ptr, ptr)
 declare i32 @PyException_SetTraceback(ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyList_New(i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
@@ -92,6 +95,31 @@ define internal void @put(ptr %object, ptr %words, i64 %slot, ptr %value) always
   ret void
 }
 
+; The same where it held something, to which it then refers no more.
+define internal void @replace(ptr %object, ptr %words, i64 %slot, ptr %value) alwaysinline {
+  %former = call ptr @slot(ptr %object, ptr %words, i64 %slot)
+  call void @put(ptr %object, ptr %words, i64 %slot, ptr %value)
+  call void @Py_DecRef(ptr %former)
+  ret void
+}
+
+; The words of a result of an entry.
+define internal ptr @result(ptr %entry, i64 %number) alwaysinline {
+  %first = call i64 @word(ptr %entry, i64 {ENTRY_RESULTS})
+  %before = mul i64 %number, {RESULT_END}
+  %at = add i64 %first, %before
+  %words = getelementptr i64, ptr %entry, i64 %at
+  ret ptr %words
+}
+
+define internal i1 @has_type(ptr %object, ptr %objects, i64 %number) alwaysinline {
+  %type.at = getelementptr i8, ptr %object, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %wanted = call ptr @object(ptr %objects, i64 %number)
+  %same = icmp eq ptr %type, %wanted
+  ret i1 %same
+}
+
 define internal i1 @records(ptr %cache) alwaysinline {
   %word = call i64 @word(ptr %cache, i64 {RECORDS})
   %records = icmp ne i64 %word, 0
@@ -117,11 +145,10 @@ define internal i1 @has_references(ptr %object, i32 %wanted) alwaysinline {
   ret i1 %equal
 }
 
-; Whether an array or a cell of a ring, to which there is one reference beside the ring's, is free for the result of an
-; entry.
-define internal i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry) {
+; Whether an array or a cell of a ring, to which there is one reference beside the ring's, is free for a result of an
+; entry; `code`: that of its cell.
+define internal i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry, ptr %code) {
 start:
-  %code = call ptr @object(ptr %entry, i64 {ENTRY_CODE})
   %nobodys = call ptr @object(ptr %objects, i64 {OBJECT_NOBODYS})
   %is.none = icmp eq ptr %item, %nobodys
   br i1 %is.none, label %no, label %is.some
@@ -181,10 +208,11 @@ no:
   ret i1 false
 }
 
-; The next array or cell of an entry's ring that is free, with a reference to it; null if there is none soon.
-define internal ptr @spare(ptr %entry, ptr %cache, ptr %objects) {
+; The next array or cell of a ring that is free for a result, with a reference to it; null if there is none soon.
+define internal ptr @spare(ptr %entry, ptr %cache, ptr %objects, ptr %result) {
 start:
-  %ring = call ptr @object(ptr %entry, i64 {ENTRY_RING})
+  %ring = call ptr @object(ptr %result, i64 {RESULT_RING})
+  %code = call ptr @object(ptr %result, i64 {RESULT_CODE})
   br label %try
 try:
   %number = phi i64 [ 0, %start ], [ %next.number, %used ]
@@ -192,7 +220,7 @@ try:
   %ended = icmp eq ptr %item, null
   br i1 %ended, label %refused, label %look
 look:
-  %free = call i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry)
+  %free = call i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry, ptr %code)
   br i1 %free, label %found, label %used
 used:
   call void @Py_DecRef(ptr %item)
@@ -208,12 +236,52 @@ none:
   ret ptr null
 }
 
+; Spares for all results of an entry, with a reference to each; false, and none, if one has none soon.
+define internal i1 @spares(ptr %entry, ptr %cache, ptr %objects, ptr %items, i64 %outputs) {
+start:
+  br label %each
+each:
+  %i = phi i64 [ 0, %start ], [ %next, %found ]
+  %next = add i64 %i, 1
+  %result = call ptr @result(ptr %entry, i64 %i)
+  %item = call ptr @spare(ptr %entry, ptr %cache, ptr %objects, ptr %result)
+  %missing = icmp eq ptr %item, null
+  br i1 %missing, label %none, label %found
+found:
+  %at = getelementptr ptr, ptr %items, i64 %i
+  store ptr %item, ptr %at
+  %more = icmp slt i64 %next, %outputs
+  br i1 %more, label %each, label %all
+none:
+  call void @drop(ptr %items, i64 %i)
+  ret i1 false
+all:
+  ret i1 true
+}
+
+; Whether all inputs are NdArrays.
+define internal i1 @are_arrays(ptr %arguments, i64 %inputs, ptr %objects) {
+start:
+  br label %each
+each:
+  %i = phi i64 [ 0, %start ], [ %next, %is.one ]
+  %next = add i64 %i, 1
+  %x = call ptr @object(ptr %arguments, i64 %next)  ; the table is before them
+  %of.type = call i1 @has_type(ptr %x, ptr %objects, i64 {OBJECT_ARRAY})
+  br i1 %of.type, label %is.one, label %no
+is.one:
+  %more = icmp slt i64 %next, %inputs
+  br i1 %more, label %each, label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
 ; What a call is given, with the values of Variables in the place of these; false if an input is none and not absent.
-define internal i1 @read_values(ptr %arguments, i64 %count, ptr %cache, ptr %objects, ptr %given) {
+define internal i1 @read_values(ptr %arguments, i64 %count, i64 %inputs, ptr %objects, ptr %given) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
-  %variable = call ptr @object(ptr %objects, i64 {OBJECT_VARIABLE})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
   %bytes = shl i64 %count, 3
   call void @llvm.memcpy.p0.p0.i64(ptr align 8 %given, ptr align 8 %arguments, i64 %bytes, i1 false)
   br label %input
@@ -225,9 +293,7 @@ input:
   %is.none = icmp eq ptr %x, %none
   br i1 %is.none, label %read, label %typed
 typed:
-  %type.at = getelementptr i8, ptr %x, i64 {TYPE}
-  %type = load ptr, ptr %type.at
-  %is.variable = icmp eq ptr %type, %variable
+  %is.variable = call i1 @has_type(ptr %x, ptr %objects, i64 {OBJECT_VARIABLE})
   br i1 %is.variable, label %valued, label %no
 valued:
   %value = call ptr @slot(ptr %x, ptr %objects, i64 {OBJECT_VARIABLE_VALUE})
@@ -248,7 +314,7 @@ no:
 ; Whether attributes are those of an entry.
 define internal i1 @has_attributes(ptr %entry, ptr %cache, ptr %arguments) {
 start:
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
   %first.attribute = shl i64 %inputs, 1
@@ -276,7 +342,7 @@ no:
 define internal i32 @matches(ptr %entry, ptr %cache, ptr %objects, ptr %arguments) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
   %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
   br label %input
 input:
@@ -327,10 +393,8 @@ no:
 }
 
 ; Whether all floats of a call are of that very type.
-define internal i1 @are_floats(ptr %cache, ptr %objects, ptr %arguments) {
+define internal i1 @are_floats(ptr %cache, ptr %objects, ptr %arguments, i64 %inputs) {
 start:
-  %float = call ptr @object(ptr %objects, i64 {OBJECT_FLOAT})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %floats = call i64 @word(ptr %cache, i64 {FLOATS})
   %some = add i64 %inputs, %attributes
@@ -344,9 +408,7 @@ check:
 look:
   %next = add i64 %i, 1
   %value = call ptr @object(ptr %arguments, i64 %i)
-  %type.at = getelementptr i8, ptr %value, i64 {TYPE}
-  %type = load ptr, ptr %type.at
-  %is.float = icmp eq ptr %type, %float
+  %is.float = call i1 @has_type(ptr %value, ptr %objects, i64 {OBJECT_FLOAT})
   br i1 %is.float, label %check, label %no
 yes:
   ret i1 true
@@ -354,49 +416,57 @@ no:
   ret i1 false
 }
 
-; Call the function of an entry on the inputs, a result's cell and floats; 0, or -1 with an exception set.
-define internal i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result.cell) {
+; Call the function of an entry on the inputs, what is to hold the results and floats; 0, or -1 with an exception set.
+define internal i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %items) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %floats = call i64 @word(ptr %cache, i64 {FLOATS})
-  %addresses = add i64 %inputs, 1
+  %outputs = call i64 @word(ptr %entry, i64 {ENTRY_OUTPUTS})
+  %addresses = add i64 %inputs, %outputs
   %values = add i64 %addresses, %floats
   %given = getelementptr i64, ptr %entry, i64 {ENTRY_GIVEN}
-  %result.shape.at = getelementptr i64, ptr %entry, i64 {ENTRY_SHAPE}
+  %before.floats = sub i64 %attributes, %outputs
+  %float.shift = add i64 %before.floats, 1  ; the table is before the inputs, no results are among them
   %passed = alloca ptr, i64 %values
   br label %each
 each:
   %i = phi i64 [ 0, %start ], [ %next, %kept ]
   %next = add i64 %i, 1
-  %is.result = icmp eq i64 %i, %inputs
-  %is.float = icmp sgt i64 %i, %inputs
+  %is.result = icmp sge i64 %i, %inputs
+  %is.float = icmp sge i64 %i, %addresses
   br i1 %is.float, label %number, label %whole
 whole:
-  br i1 %is.result, label %present, label %input
+  br i1 %is.result, label %result, label %input
+result:
+  %result.number = sub i64 %i, %inputs
+  %item = call ptr @object(ptr %items, i64 %result.number)
+  %result.cell = call ptr @cell_in_ring(ptr %item, ptr %cache, ptr %objects)
+  %result.words = call ptr @result(ptr %entry, i64 %result.number)
+  %result.shape = call ptr @object(ptr %result.words, i64 {RESULT_SHAPE})
+  br label %present
 input:
   %x = call ptr @object(ptr %arguments, i64 %next)
   %is.absent = icmp eq ptr %x, %none
   br i1 %is.absent, label %borrowed, label %given.cell
 given.cell:
   %input.cell = call ptr @slot(ptr %x, ptr %cache, i64 {CELL})
+  %shape.number = shl i64 %i, 1
+  %input.shape = call ptr @object(ptr %given, i64 %shape.number)
   br label %present
 present:
-  %cell = phi ptr [ %result.cell, %whole ], [ %input.cell, %given.cell ]
+  %cell = phi ptr [ %result.cell, %result ], [ %input.cell, %given.cell ]
+  %shape = phi ptr [ %result.shape, %result ], [ %input.shape, %given.cell ]
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %address = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ADDRESS})
-  %shape.number = shl i64 %i, 1
-  %input.shape.at = getelementptr ptr, ptr %given, i64 %shape.number
-  %shape.at = select i1 %is.result, ptr %result.shape.at, ptr %input.shape.at
-  %shape = load ptr, ptr %shape.at
   call void @Py_IncRef(ptr %address)  ; what makes a view may run anything
   %view = call ptr @PyObject_GetItem(ptr %address, ptr %shape)
   call void @Py_DecRef(ptr %address)
   %no.view = icmp eq ptr %view, null
   br i1 %no.view, label %failed, label %kept
 number:
-  %argument.number = add i64 %i, %attributes  ; the table is one, the result is none
+  %argument.number = add i64 %i, %float.shift
   %real = call ptr @object(ptr %arguments, i64 %argument.number)
   br label %borrowed
 borrowed:
@@ -452,18 +522,21 @@ told:
   ret void
 }
 
-; Run the kernel of a form on the inputs and a result's cell; what it returned.
-define internal i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %result.cell) {
+; Run the kernel of a form on the inputs and what is to hold the results; what it returned.
+define internal i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %arguments, ptr %items) {
 start:
   %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
   %kernel.address = call i64 @word(ptr %form, i64 {FORM_KERNEL})
   %size = call i64 @word(ptr %form, i64 {FORM_BLOCK_WORDS})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %floats = call i64 @word(ptr %cache, i64 {FLOATS})
-  %addresses = add i64 %inputs, 1
+  %outputs = call i64 @word(ptr %entry, i64 {ENTRY_OUTPUTS})
+  %addresses = add i64 %inputs, %outputs
   %values = add i64 %addresses, %floats
+  %before.floats = sub i64 %attributes, %outputs
+  %float.shift = add i64 %before.floats, 1  ; the table is before the inputs, no results are among them
   %words = getelementptr i64, ptr %form, i64 {FORM_VALUES}
   %template = getelementptr i64, ptr %words, i64 %values
   %block = alloca i64, i64 %size, align 64
@@ -473,11 +546,16 @@ start:
 each:
   %i = phi i64 [ 0, %start ], [ %next, %stored ]
   %next = add i64 %i, 1
-  %is.result = icmp eq i64 %i, %inputs
-  %is.float = icmp sgt i64 %i, %inputs
+  %is.result = icmp sge i64 %i, %inputs
+  %is.float = icmp sge i64 %i, %addresses
   br i1 %is.float, label %number, label %whole
 whole:
-  br i1 %is.result, label %array.address, label %input
+  br i1 %is.result, label %result, label %input
+result:
+  %result.number = sub i64 %i, %inputs
+  %item = call ptr @object(ptr %items, i64 %result.number)
+  %result.cell = call ptr @cell_in_ring(ptr %item, ptr %cache, ptr %objects)
+  br label %array.address
 input:
   %x = call ptr @object(ptr %arguments, i64 %next)
   %is.absent = icmp eq ptr %x, %none
@@ -486,13 +564,13 @@ given.cell:
   %input.cell = call ptr @slot(ptr %x, ptr %cache, i64 {CELL})
   br label %array.address
 array.address:
-  %cell = phi ptr [ %result.cell, %whole ], [ %input.cell, %given.cell ]
+  %cell = phi ptr [ %result.cell, %result ], [ %input.cell, %given.cell ]
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %address.object = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_ADDRESS})
   %address = call i64 @PyLong_AsLongLong(ptr %address.object)
   br label %put
 number:
-  %argument.number = add i64 %i, %attributes  ; the table is one, the result is none
+  %argument.number = add i64 %i, %float.shift
   %real = call ptr @object(ptr %arguments, i64 %argument.number)
   %double = call double @PyFloat_AsDouble(ptr %real)
   %bits = bitcast double %double to i64
@@ -520,7 +598,7 @@ begin:
 define internal ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %floats = call i64 @word(ptr %cache, i64 {FLOATS})
   %plain = icmp eq i64 %floats, 0
@@ -568,56 +646,58 @@ failed:
   ret ptr null
 }
 
-; The Variable of a call that was computed into a cell; null with an exception set. References to the values of the
-; inputs and to the cell are taken over.
-define internal ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell) {
+; Some objects in a tuple; null with an exception set. References to them are taken over.
+define internal ptr @together(ptr %items, i64 %count) {
 start:
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
-  %first = getelementptr ptr, ptr %given, i64 1
-  %values = call ptr @PyTuple_New(i64 %inputs)
-  %no.values = icmp eq ptr %values, null
-  br i1 %no.values, label %without.values, label %fill
-without.values:
-  call void @drop(ptr %first, i64 %inputs)
-  br label %failed
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %no.tuple = icmp eq ptr %tuple, null
+  br i1 %no.tuple, label %failed, label %fill
+failed:
+  call void @drop(ptr %items, i64 %count)
+  ret ptr null
 fill:
   %i = phi i64 [ 0, %start ], [ %next, %fill ]
   %next = add i64 %i, 1
-  %each = call ptr @object(ptr %first, i64 %i)
-  %ignored = call i32 @PyTuple_SetItem(ptr %values, i64 %i, ptr %each)
-  %more = icmp slt i64 %next, %inputs
-  br i1 %more, label %fill, label %filled
-filled:
-  %extra = call ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given)
-  %no.extra = icmp eq ptr %extra, null
-  br i1 %no.extra, label %without.extra, label %make
-without.extra:
-  call void @Py_DecRef(ptr %values)
-  br label %failed
-make:
+  %item = call ptr @object(ptr %items, i64 %i)
+  %ignored = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %fill, label %done
+done:
+  ret ptr %tuple
+}
+
+; The values of the inputs in a tuple, null with an exception set; references to them are taken over.
+define internal ptr @input_values(ptr %entry, ptr %given) alwaysinline {
+  %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
+  %first = getelementptr ptr, ptr %given, i64 1  ; the table is before them
+  %values = call ptr @together(ptr %first, i64 %inputs)
+  ret ptr %values
+}
+
+; A Variable on a new value; null with an exception set. References to what the value is to hold are taken over.
+define internal ptr @variable(
+  ptr %objects, ptr %shape, ptr %pattern, ptr %values, ptr %extra, ptr %details, ptr %cell
+) {
+start:
+  call void @Py_IncRef(ptr %shape)
   %recorded.type = call ptr @object(ptr %objects, i64 {OBJECT_RECORDED})
   %value = call ptr @PyType_GenericAlloc(ptr %recorded.type, i64 0)
   %no.value = icmp eq ptr %value, null
   br i1 %no.value, label %without.value, label %valued
 without.value:
-  call void @Py_DecRef(ptr %extra)
+  call void @Py_DecRef(ptr %shape)
+  call void @Py_DecRef(ptr %pattern)
   call void @Py_DecRef(ptr %values)
-  br label %failed
-failed:
+  call void @Py_DecRef(ptr %extra)
+  call void @Py_DecRef(ptr %details)
   call void @Py_DecRef(ptr %cell)
   ret ptr null
 valued:
-  %shape = call ptr @object(ptr %entry, i64 {ENTRY_SHAPE})
-  %pattern = call ptr @object(ptr %entry, i64 {ENTRY_PATTERN})
-  %details = call ptr @object(ptr %objects, i64 {OBJECT_DETAILS})
-  call void @Py_IncRef(ptr %shape)
-  call void @Py_IncRef(ptr %pattern)
-  call void @Py_IncRef(ptr %details)
   call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_SHAPE}, ptr %shape)
   call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_PATTERN}, ptr %pattern)
-  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_DETAILS}, ptr %details)
   call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_INPUTS}, ptr %values)
   call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_EXTRA}, ptr %extra)
+  call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_DETAILS}, ptr %details)
   call void @put(ptr %value, ptr %objects, i64 {OBJECT_VALUE_CELL}, ptr %cell)
   %variable.type = call ptr @object(ptr %objects, i64 {OBJECT_VARIABLE})
   %variable = call ptr @PyType_GenericAlloc(ptr %variable.type, i64 0)
@@ -639,25 +719,239 @@ done:
   ret ptr %variable
 }
 
+; The Variable of a call that was computed into a cell; null with an exception set. References to the values of the
+; inputs and to the cell are taken over.
+define internal ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell) {
+start:
+  %values = call ptr @input_values(ptr %entry, ptr %given)
+  %no.values = icmp eq ptr %values, null
+  br i1 %no.values, label %failed, label %valued
+valued:
+  %extra = call ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given)
+  %no.extra = icmp eq ptr %extra, null
+  br i1 %no.extra, label %without.extra, label %make
+without.extra:
+  call void @Py_DecRef(ptr %values)
+  br label %failed
+failed:
+  call void @Py_DecRef(ptr %cell)
+  ret ptr null
+make:
+  %result = call ptr @result(ptr %entry, i64 0)
+  %shape = call ptr @object(ptr %result, i64 {RESULT_SHAPE})
+  %pattern = call ptr @object(ptr %entry, i64 {ENTRY_PATTERN})
+  %details = call ptr @object(ptr %objects, i64 {OBJECT_DETAILS})
+  call void @Py_IncRef(ptr %pattern)
+  call void @Py_IncRef(ptr %details)
+  %variable = call ptr @variable(
+    ptr %objects, ptr %shape, ptr %pattern, ptr %values, ptr %extra, ptr %details, ptr %cell
+  )
+  ret ptr %variable
+}
+
+; A new object whose slots hold what those of another one do; null with an exception set. `size`: which word has the
+; bytes of such objects.
+define internal ptr @copied(ptr %object, ptr %objects, i64 %size) {
+start:
+  %type.at = getelementptr i8, ptr %object, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %bytes = call i64 @word(ptr %objects, i64 %size)
+  %end = lshr i64 %bytes, 3
+  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %none = icmp eq ptr %made, null
+  br i1 %none, label %done, label %each
+each:
+  %i = phi i64 [ 2, %start ], [ %next, %stored ]
+  %next = add i64 %i, 1
+  %held = call ptr @object(ptr %object, i64 %i)
+  %is.empty = icmp eq ptr %held, null
+  br i1 %is.empty, label %stored, label %some
+some:
+  call void @Py_IncRef(ptr %held)
+  %at = getelementptr ptr, ptr %made, i64 %i
+  store ptr %held, ptr %at
+  br label %stored
+stored:
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %each, label %done
+done:
+  ret ptr %made
+}
+
+; The call that several Variables are the results of, without results; null with an exception set. References to the
+; values of the inputs are taken over.
+define internal ptr @recorded_call(ptr %entry, ptr %objects, ptr %given, i64 %outputs) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %values = call ptr @input_values(ptr %entry, ptr %given)
+  %no.values = icmp eq ptr %values, null
+  br i1 %no.values, label %failed, label %valued
+valued:
+  %template = call ptr @object(ptr %entry, i64 {ENTRY_CALL})
+  %call = call ptr @copied(ptr %template, ptr %objects, i64 {OBJECT_CALL_BYTES})
+  %no.call = icmp eq ptr %call, null
+  br i1 %no.call, label %without.call, label %called
+without.call:
+  call void @Py_DecRef(ptr %values)
+  br label %failed
+called:
+  call void @replace(ptr %call, ptr %objects, i64 {OBJECT_CALL_INPUTS}, ptr %values)
+  %references = call ptr @PyList_New(i64 %outputs)
+  %no.references = icmp eq ptr %references, null
+  br i1 %no.references, label %undo, label %referring
+referring:
+  call void @replace(ptr %call, ptr %objects, i64 {OBJECT_CALL_OUTPUTS}, ptr %references)
+  %saved = call ptr @PyList_New(i64 %outputs)
+  %no.saved = icmp eq ptr %saved, null
+  br i1 %no.saved, label %undo, label %fill
+fill:
+  %i = phi i64 [ 0, %referring ], [ %next, %fill ]
+  %next = add i64 %i, 1
+  call void @Py_IncRef(ptr %none)
+  %ignored = call i32 @PyList_SetItem(ptr %saved, i64 %i, ptr %none)
+  %more = icmp slt i64 %next, %outputs
+  br i1 %more, label %fill, label %filled
+filled:
+  call void @replace(ptr %call, ptr %objects, i64 {OBJECT_CALL_AUXILIARY}, ptr %saved)
+  ret ptr %call
+undo:
+  call void @Py_DecRef(ptr %call)
+  br label %failed
+failed:
+  ret ptr null
+}
+
+; The Variables of a call that was computed into cells, in a tuple; null with an exception set. References to the values
+; of the inputs and to the cells are taken over.
+define internal ptr @recorded_results(ptr %entry, ptr %objects, ptr %given, ptr %cells, i64 %outputs) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %call = call ptr @recorded_call(ptr %entry, ptr %objects, ptr %given, i64 %outputs)
+  %no.call = icmp eq ptr %call, null
+  br i1 %no.call, label %without.call, label %called
+without.call:
+  call void @drop(ptr %cells, i64 %outputs)
+  ret ptr null
+called:
+  %references = call ptr @slot(ptr %call, ptr %objects, i64 {OBJECT_CALL_OUTPUTS})
+  %results = call ptr @PyTuple_New(i64 %outputs)
+  %no.results = icmp eq ptr %results, null
+  br i1 %no.results, label %without.results, label %each
+without.results:
+  call void @drop(ptr %cells, i64 %outputs)
+  br label %undo
+each:
+  %i = phi i64 [ 0, %called ], [ %next, %referred ]
+  %next = add i64 %i, 1
+  %result = call ptr @result(ptr %entry, i64 %i)
+  %template = call ptr @object(ptr %result, i64 {RESULT_DETAILS})
+  %details = call ptr @copied(ptr %template, ptr %objects, i64 {OBJECT_DETAILS_BYTES})
+  %no.details = icmp eq ptr %details, null
+  br i1 %no.details, label %failed, label %detailed
+detailed:
+  call void @Py_IncRef(ptr %call)
+  call void @replace(ptr %details, ptr %objects, i64 {OBJECT_DETAILS_PARENT}, ptr %call)
+  call void @Py_IncRef(ptr %none)
+  call void @Py_IncRef(ptr %none)
+  call void @Py_IncRef(ptr %none)
+  %shape = call ptr @object(ptr %result, i64 {RESULT_SHAPE})
+  %cell = call ptr @object(ptr %cells, i64 %i)
+  %variable = call ptr @variable(
+    ptr %objects, ptr %shape, ptr %none, ptr %none, ptr %none, ptr %details, ptr %cell
+  )
+  %no.variable = icmp eq ptr %variable, null
+  br i1 %no.variable, label %failed, label %made
+made:
+  %ignored = call i32 @PyTuple_SetItem(ptr %results, i64 %i, ptr %variable)
+  %value = call ptr @slot(ptr %variable, ptr %objects, i64 {OBJECT_VARIABLE_VALUE})
+  %reference = call ptr @PyWeakref_NewRef(ptr %value, ptr null)
+  %no.reference = icmp eq ptr %reference, null
+  br i1 %no.reference, label %failed, label %referred
+referred:
+  %also.ignored = call i32 @PyList_SetItem(ptr %references, i64 %i, ptr %reference)
+  %more = icmp slt i64 %next, %outputs
+  br i1 %more, label %each, label %done
+failed:                                ; the value of this result had its cell, or has it
+  %begun = phi i64 [ %i, %each ], [ %next, %detailed ], [ %next, %made ]
+  %left = sub i64 %outputs, %begun
+  %first.left = getelementptr ptr, ptr %cells, i64 %begun
+  call void @drop(ptr %first.left, i64 %left)
+  call void @Py_DecRef(ptr %results)
+  br label %undo
+undo:
+  call void @Py_DecRef(ptr %call)
+  ret ptr null
+done:
+  call void @Py_DecRef(ptr %call)
+  ret ptr %results
+}
+
+; An array over the cell of another one, of the shape of a result; null with an exception set.
+define internal ptr @view(ptr %cell, ptr %objects, ptr %result) {
+start:
+  %shape = call ptr @object(ptr %result, i64 {RESULT_SHAPE})
+  call void @Py_IncRef(ptr %cell)
+  call void @Py_IncRef(ptr %shape)
+  %type = call ptr @object(ptr %objects, i64 {OBJECT_ARRAY})
+  %array = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %no.array = icmp eq ptr %array, null
+  br i1 %no.array, label %failed, label %made
+failed:
+  call void @Py_DecRef(ptr %cell)
+  call void @Py_DecRef(ptr %shape)
+  ret ptr null
+made:
+  call void @put(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_CELL}, ptr %cell)
+  call void @put(ptr %array, ptr %objects, i64 {OBJECT_ARRAY_SHAPE}, ptr %shape)
+  ret ptr %array
+}
+
+; Have arrays of rings the shapes of the results.
+define internal void @shape(ptr %entry, ptr %objects, ptr %items, i64 %outputs) {
+start:
+  br label %each
+each:
+  %i = phi i64 [ 0, %start ], [ %next, %shaped ]
+  %next = add i64 %i, 1
+  %item = call ptr @object(ptr %items, i64 %i)
+  %result = call ptr @result(ptr %entry, i64 %i)
+  %shape = call ptr @object(ptr %result, i64 {RESULT_SHAPE})
+  %former = call ptr @slot(ptr %item, ptr %objects, i64 {OBJECT_ARRAY_SHAPE})
+  %unchanged = icmp eq ptr %former, %shape
+  br i1 %unchanged, label %shaped, label %change
+change:
+  call void @Py_IncRef(ptr %shape)
+  call void @replace(ptr %item, ptr %objects, i64 {OBJECT_ARRAY_SHAPE}, ptr %shape)
+  br label %shaped
+shaped:
+  %more = icmp slt i64 %next, %outputs
+  br i1 %more, label %each, label %done
+done:
+  ret void
+}
+
 ; Refer to some objects once more.
 {HOLD}
 
 ; PyCFunctionFast: the table of calls, the inputs, the attributes and the floats of a call; `self` is the address of the
-; cache. An array or a Variable, or None if the call is to be made another way, to which a kernel that failed belongs;
-; what a function in Python raises is an exception of this one.
+; cache. An array, a Variable or a tuple of such, or None if the call is to be made another way, to which a kernel that
+; failed belongs; what a function in Python raises is an exception of this one.
 define internal ptr @python_inline_call(ptr %self, ptr %arguments, i64 %count) {
 start:
   %address = call i64 @PyLong_AsLongLong(ptr %self)
   %cache = inttoptr i64 %address to ptr
   %objects = call ptr @object(ptr %cache, i64 {OBJECTS})
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
-  %inputs = call i64 @word(ptr %cache, i64 {INPUTS})
+  %wanted = call i64 @word(ptr %cache, i64 {INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
   %floats = call i64 @word(ptr %cache, i64 {FLOATS})
-  %some = add i64 %inputs, %attributes
-  %all = add i64 %some, %floats
-  %expected = add i64 %all, 1
-  %is.complete = icmp eq i64 %count, %expected
+  %others = add i64 %attributes, %floats
+  %with.table = add i64 %others, 1
+  %inputs = sub i64 %count, %with.table
+  %is.variadic = icmp slt i64 %wanted, 0
+  %are.some = icmp sgt i64 %inputs, 0
+  %are.wanted = icmp eq i64 %inputs, %wanted
+  %is.complete = select i1 %is.variadic, i1 %are.some, i1 %are.wanted
   br i1 %is.complete, label %begin, label %miscounted
 miscounted:
   %ignored = call i32 @PyErr_BadArgument()
@@ -665,17 +959,25 @@ miscounted:
 begin:
   %table = call ptr @object(ptr %arguments, i64 0)
   %records = call i1 @records(ptr %cache)
-  br i1 %records, label %of.variables, label %is.given
+  %are.few = icmp sle i64 %inputs, {MANY}
+  br i1 %are.few, label %typed, label %unknown
+typed:
+  br i1 %records, label %of.variables, label %of.arrays
+of.arrays:                             ; the text has looked at the types of inputs that have names
+  br i1 %is.variadic, label %look.at.types, label %is.given
+look.at.types:
+  %are.arrays = call i1 @are_arrays(ptr %arguments, i64 %inputs, ptr %objects)
+  br i1 %are.arrays, label %is.given, label %unknown
 of.variables:
   %values = alloca ptr, i64 %count
-  %are.read = call i1 @read_values(ptr %arguments, i64 %count, ptr %cache, ptr %objects, ptr %values)
+  %are.read = call i1 @read_values(ptr %arguments, i64 %count, i64 %inputs, ptr %objects, ptr %values)
   br i1 %are.read, label %first.value, label %unknown
 first.value:
   %value = call ptr @object(ptr %values, i64 1)
   %is.absent = icmp eq ptr %value, %none
   br i1 %is.absent, label %unknown, label %is.given
 is.given:
-  %given = phi ptr [ %arguments, %begin ], [ %values, %first.value ]
+  %given = phi ptr [ %arguments, %of.arrays ], [ %arguments, %look.at.types ], [ %values, %first.value ]
   %first.input = getelementptr ptr, ptr %given, i64 1
   %first = load ptr, ptr %first.input
   %first.cell = call ptr @slot(ptr %first, ptr %cache, i64 {CELL})
@@ -707,7 +1009,10 @@ look:                                  ; from the last one that was found: calls
   %entry.size = call i64 @word(ptr %entry, i64 {ENTRY_SIZE})
   %same.table = icmp eq ptr %table, %entry.table
   %same.size = icmp eq i64 %size, %entry.size
-  %likely = and i1 %same.table, %same.size
+  %entry.inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
+  %same.count = icmp eq i64 %inputs, %entry.inputs
+  %of.table = and i1 %same.table, %same.size
+  %likely = and i1 %of.table, %same.count
   br i1 %likely, label %of.size, label %other
 of.size:
   %alike = call i1 @has_attributes(ptr %entry, ptr %cache, ptr %given)
@@ -731,34 +1036,51 @@ error:
 make:
   %last.at = getelementptr i64, ptr %cache, i64 {LAST}
   store i64 %here, ptr %last.at
-  %real = call i1 @are_floats(ptr %cache, ptr %objects, ptr %given)
+  %real = call i1 @are_floats(ptr %cache, ptr %objects, ptr %given, i64 %inputs)
   br i1 %real, label %take, label %dropped
 take:
   %held = select i1 %records, i64 %inputs, i64 0  ; arrays are held by who called
   call void @hold(ptr %first.input, i64 %held)
-  %result = call ptr @spare(ptr %entry, ptr %cache, ptr %objects)
-  %no.spare = icmp eq ptr %result, null
-  br i1 %no.spare, label %let.go, label %compute
+  %first.result = call ptr @result(ptr %entry, i64 0)
+  %ring = call ptr @object(ptr %first.result, i64 {RESULT_RING})
+  %is.view = icmp eq ptr %ring, null
+  br i1 %is.view, label %share, label %seek
+share:
+  %shared.cell = call ptr @slot(ptr %first, ptr %cache, i64 {CELL})
+  br i1 %records, label %record.view, label %make.view
+record.view:
+  call void @Py_IncRef(ptr %shared.cell)
+  br label %record
+make.view:
+  %view = call ptr @view(ptr %shared.cell, ptr %objects, ptr %first.result)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr %view
+seek:
+  %outputs = call i64 @word(ptr %entry, i64 {ENTRY_OUTPUTS})
+  %is.tuple.word = call i64 @word(ptr %entry, i64 {ENTRY_IS_TUPLE})
+  %is.tuple = icmp ne i64 %is.tuple.word, 0
+  %items = alloca ptr, i64 %outputs
+  %are.found = call i1 @spares(ptr %entry, ptr %cache, ptr %objects, ptr %items, i64 %outputs)
+  br i1 %are.found, label %compute, label %let.go
 compute:
-  %cell = call ptr @cell_in_ring(ptr %result, ptr %cache, ptr %objects)
   %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
   %in.python = icmp eq ptr %form, null
   br i1 %in.python, label %call, label %launch
 call:
-  %status = call i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell)
+  %status = call i64 @run_in_python(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %items)
   %called = icmp eq i64 %status, 0
   br i1 %called, label %computed, label %raised
 raised:
   call void @drop(ptr %first.input, i64 %held)
-  call void @Py_DecRef(ptr %result)
+  call void @drop(ptr %items, i64 %outputs)
   call void @Py_DecRef(ptr %owner)
   ret ptr null
 launch:
-  %code = call i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell)
+  %code = call i64 @run(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %items)
   %good = icmp eq i64 %code, 0
   br i1 %good, label %computed, label %undone
 undone:
-  call void @Py_DecRef(ptr %result)
+  call void @drop(ptr %items, i64 %outputs)
   br label %let.go
 let.go:
   call void @drop(ptr %first.input, i64 %held)
@@ -767,26 +1089,28 @@ dropped:
   call void @Py_DecRef(ptr %owner)
   br label %unknown
 computed:
-  br i1 %records, label %record, label %shaped
+  %item = load ptr, ptr %items
+  br i1 %records, label %record.computed, label %shaped
+record.computed:
+  br i1 %is.tuple, label %record.tuple, label %record
+record.tuple:
+  %variables = call ptr @recorded_results(ptr %entry, ptr %objects, ptr %given, ptr %items, i64 %outputs)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr %variables
 record:
-  %variable = call ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %result)
+  %cell = phi ptr [ %shared.cell, %record.view ], [ %item, %record.computed ]
+  %variable = call ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell)
   call void @Py_DecRef(ptr %owner)
   ret ptr %variable
 shaped:
-  %shape = call ptr @object(ptr %entry, i64 {ENTRY_SHAPE})
-  %shape.offset = call i64 @word(ptr %objects, i64 {OBJECT_ARRAY_SHAPE})
-  %shape.at = getelementptr i8, ptr %result, i64 %shape.offset
-  %former = load ptr, ptr %shape.at
-  %unchanged = icmp eq ptr %former, %shape
-  br i1 %unchanged, label %done, label %change
-change:
-  call void @Py_IncRef(ptr %shape)
-  store ptr %shape, ptr %shape.at
-  call void @Py_DecRef(ptr %former)
-  br label %done
-done:
+  call void @shape(ptr %entry, ptr %objects, ptr %items, i64 %outputs)
   call void @Py_DecRef(ptr %owner)
-  ret ptr %result
+  br i1 %is.tuple, label %tuple, label %single
+tuple:
+  %arrays = call ptr @together(ptr %items, i64 %outputs)
+  ret ptr %arrays
+single:
+  ret ptr %item
 unknown:
   call void @Py_IncRef(ptr %none)
   ret ptr %none
@@ -800,8 +1124,9 @@ define i64 @atled_inline_calls() {
 
 def inline_calls_ir() -> str:
     """The module; its entry `i64 atled_inline_calls()` returns the address of the built-in's function."""
-    constants = {"TYPE": _TYPE, "TRIES": _TRIES, "EQUAL": _EQUAL}
-    for prefix, words in (("FORM", FormWord), ("ENTRY", InlineEntryWord), ("OBJECT", InlineObjectWord)):
+    constants = {"TYPE": _TYPE, "MANY": _MANY, "TRIES": _TRIES, "EQUAL": _EQUAL}
+    kinds = {"FORM": FormWord, "ENTRY": InlineEntryWord, "RESULT": InlineResultWord, "OBJECT": InlineObjectWord}
+    for prefix, words in kinds.items():
         constants.update({f"{prefix}_{word.name}": int(word) for word in words})
     constants.update({word.name: int(word) for word in InlineWord})
     texts = {name: _filled(_FOR_EACH, {"NAME": name.lower(), "COUNT": count}) for name, count in _COUNTS.items()}
