@@ -675,6 +675,8 @@ _INDICES = [
     (slice(None, None, 2),),
     (slice(None, None, -1),),
     (slice(3, 0, -2), slice(None)),
+    (slice(None), 1),
+    (slice(None), -1),
     (Ellipsis, 1),
     (Ellipsis,),
     (None,),

@@ -139,13 +139,21 @@ class Operators:
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        return index(self, key)
+        starts, stops, steps, shape = _found_cuts(self.shape, key)
+        y = Calls.functions["Slice"](self, starts, stops, steps)
+        return y if y.shape == shape else Calls.functions["Reshape"](y, shape)
 
 
 class ArrayOperators(Operators):
     """The operators of NdArray, whose in-place forms keep the object and write into it."""
 
     __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        starts, stops, steps, shape = _found_cuts(self.shape, key)
+        y = Calls.functions["Slice"](self, starts, stops, steps)
+        y.shape = shape  # of a copy that nobody else has, and of which nothing is recorded
+        return y
 
     def _in_place(self, other: Any, op: str, scalar_op: str, factor: Callable[[float], float] | None = None) -> Any:
         value = _scalar(other)
@@ -176,16 +184,20 @@ class ArrayOperators(Operators):
 _Cuts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Starts, stops and steps of a Slice, and the shape of the result."""
 
+_WHOLE = (None, None, None)  # as `_hashable` has it
 _CUTS_LIMIT = 1024  # indices by shape, of some hundred bytes each
 
 
-def index(x: Operators, key: Any) -> Any:
-    """Basic indexing (integers, slices, `...`, np.newaxis) as Slice and Reshape; the result is a copy."""
+def _found_cuts(shape: tuple[int, ...], key: Any) -> _Cuts:
+    """What basic indexing (integers, slices, `...`, np.newaxis) cuts out of a shape; a Slice of that is a copy."""
+    if type(key) is int:
+        return _known_cuts(shape, (key,), False)
+    if type(key) is tuple and len(key) == 2:
+        rows, column = key
+        if type(column) is int and type(rows) is slice and rows.start is rows.stop is rows.step is None:
+            return _known_cuts(shape, (_WHOLE, column), True)  # what loops over the steps of sequences take
     entries = _hashable(key)
-    found = _cuts(x.shape, key) if entries is None else _known_cuts(x.shape, entries, type(key) is tuple)
-    starts, stops, steps, shape = found
-    y = Calls.functions["Slice"](x, starts, stops, steps)
-    return y if y.shape == shape else Calls.functions["Reshape"](y, shape)
+    return _cuts(shape, key) if entries is None else _known_cuts(shape, entries, type(key) is tuple)
 
 
 def _hashable(key: Any) -> tuple[Any, ...] | None:
