@@ -206,7 +206,8 @@ class Description:
         attributes: those of kind float are run-time values, with which nothing is compiled anew.
         """
         entries = self._entries
-        op = OWN.get(op, op)  # type: ignore[arg-type]  # a spec is no name
+        if OWN:
+            op = OWN.get(op, op)  # type: ignore[arg-type]  # a spec is no name
         if attributes:
             entries.append((op, inputs, self._noted(op, attributes)))
         else:

@@ -401,6 +401,18 @@ def test_nothing_that_may_fail_runs_behind_what_is_written_in_place():
     np.testing.assert_allclose(x.data, np.exp(was), rtol=1e-5)
 
 
+def test_a_program_of_one_kernel_that_fails_says_so_at_each_run():
+    table = array(4, 3)
+    index = NdArray.from_numpy_array(np.array([0, 9]))
+    for _ in range(3):
+        d = Description(CPU)
+        d.result(d.call("Embed", d.leaf(index), d.leaf(table)))
+        with pytest.raises(IndexError, match="out of range"):
+            d.run()
+    index.data[...] = 1
+    np.testing.assert_array_equal(d.run()[0].data, table.data[[1, 1]])
+
+
 @PLACES
 def test_a_step_that_may_fail_writes_no_view(context):
     table, x = array(4, 3), array(5, 3)

@@ -22,7 +22,7 @@ from atled.graph.keyed.kept import Kept
 from atled.graph.keyed.packs import ProgramPacks
 from atled.graph.nodes.ir import IRNode
 from atled.graph.run.binding import Binding
-from atled.graph.run.by_address import ByAddress, by_address
+from atled.graph.run.by_address import ByAddress, CallByAddress, by_address
 from atled.graph.run.on_device import PlanOnDevice
 from atled.graph.run.one_call import advance, drawn_count
 from atled.graph.run.travelling import fetched
@@ -212,6 +212,7 @@ class _OnHost(Program):
         "_packs",
         "_read",
         "_results",
+        "_run_plain",
     )
 
     def __init__(self, source: Source, compiled: Compiled) -> None:
@@ -233,6 +234,10 @@ class _OnHost(Program):
         self._drawn_inside = [plan.slots[slot].source[1] for slot in plan.drawn_inside]
         self._draws = bool(self._drawn or self._drawn_inside)
         self._is_pure = not (self.swapped or self.changed or self._draws)
+        self._run_plain: Callable[[Sequence[int]], None] | None = None
+        call = self._by_address
+        if self._is_pure and self._packs is None and isinstance(call, CallByAddress) and call.is_plain:
+            self._run_plain = call.run_plain
         dtypes = {number: dtype for number, _, dtype, _ in plan.requests}
         self._moves = [(number, compiled.lows[number], dtypes[number].itemsize) for number in self._read]
 
@@ -249,13 +254,18 @@ class _OnHost(Program):
     ) -> list[NdArray]:
         """See Program."""
         made: list[NdArray] = []
-        addresses = []
+        addresses: list[Any] = []  # in host memory: numbers
         for spares, shape in self._results:
             array = spares.get()
             array.shape = shape
             made.append(array)
             addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
-        self._run(cells, begins, floats, addresses)
+        run_plain = self._run_plain
+        if run_plain is None or begins:
+            self._run(cells, begins, floats, addresses)
+        else:  # what `_run` does then, without the questions that take as long as a small kernel
+            storages: list[Any] = [cells[number].storage for number in self._read]
+            run_plain([*[storage.address for storage in storages], *addresses])
         if reader is not None:
             reader(made)  # they are in host memory, where that does not fail
         return made

@@ -120,6 +120,17 @@ class CallByAddress(ByAddress):
         self._in_order = self._sources == [(number, 0) for number in range(len(given))]
         self._floats = list(step.floats)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether `run` is a call of the kernel with the addresses as they come."""
+        return self._in_order and self._workspaces is None and not self._floats
+
+    def run_plain(self, addresses: Sequence[int]) -> None:
+        """`run` where that is so."""
+        status = self._executor.run_call(self._address, *addresses)
+        if status:
+            raise native_error(self._step, status, addresses)
+
     def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
         """See ByAddress."""
         if not self._in_order:
