@@ -68,10 +68,12 @@ def test_modules_of_later_releases_that_scripts_import():
     from nnabla.solver import Solver
     from nnabla.utils.data_source_loader import download, get_data_home
     from nnabla.utils.download import download as same
+    from nnabla.utils.learning_rate_scheduler import CosineScheduler
 
     assert download is same and get_data_home().endswith("nnabla_data")
     assert nn.solver.Adam is nn.solvers.Adam and issubclass(nn.solvers.Adam, Solver)
     assert prng.rand(2).shape == (2,) and nn.seed is atled.seed
+    assert CosineScheduler(2.0, 10).get_learning_rate(5) == pytest.approx(1)
 
 
 def test_messages_have_the_names_of_nnablas_generated_module():

@@ -31,6 +31,7 @@ _MODULES = {
             "utils.data_source_loader",
             "utils.download",
             "utils.image_utils",
+            "utils.learning_rate_scheduler",
             "utils.load",
             "utils.nnabla_pb2",
             "utils.nnp_graph",
