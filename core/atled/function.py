@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
@@ -41,6 +41,17 @@ class Function:
 
     def __init__(self, function: RecordedCall) -> None:
         self._function = function
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: a call of a recorded graph is neither pickled nor copied."""
+        raise TypeError(
+            four_parts(
+                f"a pickle or a copy by `copy` of {self!r}",
+                "it is a call of a recorded graph, which is neither pickled nor copied",
+                "",
+                "take its name, `.name`, and its attributes, `.arguments`; or record the call again where it is needed",
+            )
+        )
 
     @property
     def name(self) -> str:

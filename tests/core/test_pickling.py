@@ -73,6 +73,12 @@ def test_a_result_is_refused_in_words(copied: Way) -> None:
 
 
 @each_way
+def test_a_call_of_a_graph_is_refused_in_words(copied: Way) -> None:
+    with pytest.raises(TypeError, match=r"(?s)a call of a recorded graph.*What to do: take its name, `\.name`"):
+        copied(F.relu(nn.Variable((2,))).parent)
+
+
+@each_way
 def test_an_inference_is_refused_in_words(copied: Way) -> None:
     x = nn.Variable((2,))
     with pytest.raises(TypeError, match=r"`copy` of <inference(?s:.*)in each process(?s:.*)save_parameters"):

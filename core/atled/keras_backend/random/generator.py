@@ -43,6 +43,22 @@ class Generator:
         self.use_cuda = use_cuda
         self._lock = threading.RLock()  # of those who make nodes, or renew them
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and `copy`: one that goes on as this one would, as long as it has made no node.
+
+        TypeError: it has; an expression is neither copied nor pickled.
+        """
+        if self.state_updates:
+            asked, wrong = "a copy or a pickle of random streams", "expressions draw from them, which cannot be copied"
+            remedy = "keep `rstate`, from which the next draw that is written begins, and give it to make_rng"
+            raise TypeError(four_parts(asked, wrong, "streams from which nothing draws are copied", remedy))
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "state_updates")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.state_updates = []
+        self._lock = threading.RLock()
+
     def set_rstate(self, seed: int | Sequence[int]) -> None:
         """Have the next node begin from a seed: an int for all six numbers of its row, or six.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -88,6 +88,11 @@ class Autodiff:
         made._trees, made._kept = {}, None
         family.enter(identity, made)
         return made
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: it is neither pickled nor copied."""
+        asked, wrong = "a pickle or a copy by `copy` of an Autodiff", "its tree refers to tensors, memory of a backend"
+        raise TypeError(four_parts(asked, wrong, "", "build the tree again, and give it to Autodiff"))
 
     def get_grad_op_tree(self, tensors: Sequence[Tensor]) -> list[Any]:
         """The gradients with respect to tensors: op-trees, or the tensor that one is; unused ones get `tensor * 0`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -119,6 +119,11 @@ class Backend(
         self.compat_mode = compat_mode
         self.deterministic = rng_seed is not None
         self.closed = False
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: a backend is neither pickled nor copied."""
+        asked, wrong = f"a pickle or a copy by `copy` of {self!r}", "it is a place to compute, with memory and plans"
+        raise TypeError(four_parts(asked, wrong, "", "make one by gen_backend where it is needed"))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.context!r})"

@@ -42,6 +42,15 @@ class OpTreeNode(Operand, tuple[Any, Any, Any]):
     def __new__(cls, op_dict: dict[str, Any], a: Any, b: Any) -> OpTreeNode:
         return _new(cls, (op_dict, a, b))
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """TypeError: a tree is neither pickled nor copied by `copy`."""
+        asked, wrong = (
+            f"a pickle or a copy by `copy` of {shortened(self)}",
+            "an op-tree refers to tensors, memory of a backend",
+        )
+        remedy = "build it again; trees do not change, so one may be used wherever a copy would be"
+        raise TypeError(four_parts(asked, wrong, "", remedy))
+
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(
             four_parts(f"{name} of an op-tree", "op-trees do not change", "", "make a new one with OpTreeNode")

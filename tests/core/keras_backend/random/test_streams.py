@@ -1,6 +1,8 @@
 """RandomStreams: the published numbers of every method, how nodes advance, and what is refused."""
 
+import copy
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -238,3 +240,25 @@ def test_more_outcomes_than_there_are_is_refused_at_the_call(cpu):
     f = B.function([], RandomStreams(6).choice(size=4, replace=False, p=P))
     with pytest.raises(ValueError, match="draw 3 at most"):
         f()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_streams_from_which_nothing_draws_are_copied_as_they_stand(backend, copied):
+    rng = RandomStreams(7)
+    rng.inc_rstate()
+    other = copied(rng)
+    first, second = (B.function([], each.uniform((2, 3)))() for each in (rng, other))
+    np.testing.assert_array_equal(first, second)
+    assert len(rng.state_updates) == len(other.state_updates) == 1
+    other.seed()
+    assert other.default_instance_seed == 7 and (other.rstate != rng.rstate).any()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_streams_from_which_something_draws_say_how_to_go_on(backend, copied):
+    rng = RandomStreams(7)
+    rng.uniform((2,))
+    with pytest.raises(TypeError, match=r"(?s)expressions draw from them.*keep `rstate`"):
+        copied(rng)
+    first, second = (B.function([], each.uniform((3,)))() for each in (B.make_rng(rng.rstate), rng))
+    np.testing.assert_array_equal(first, second)

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
+from atled.neon.backends.autodiff import Autodiff
 from atled.neon.backends.backend import OpTreeNode
 
 
@@ -222,4 +223,11 @@ def test_pickles_and_copies_by_copy_are_refused_with_what_to_do(cpu, copied):
     x = cpu.zeros((2, 3))
     for each in (x, x[1:]):
         with pytest.raises(TypeError, match=r"(?s)memory of its backend.*x.get\(\)"):
+            copied(each)
+    for each, remedy in (
+        (x + 1, "build it again; trees do not change"),
+        (Autodiff(cpu.sum(x * x), cpu), "build the tree again, and give it to Autodiff"),
+        (cpu, "make one by gen_backend where it is needed"),
+    ):
+        with pytest.raises(TypeError, match=f"(?s)a pickle or a copy by `copy` of .*What to do: {remedy}"):
             copied(each)
