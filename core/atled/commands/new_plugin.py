@@ -1,7 +1,8 @@
-"""Write a new device plugin: a complete distribution that passes the conformance kit as it is.
+"""Write a new plugin: a complete distribution that passes the conformance kit as it is.
 
 It computes on a stand-in for a device, in memory: replace the stand-in by a real driver, then the kernels, and run the
-kit after each step. Nothing that exists is overwritten.
+kit after each step. With --host it computes some ops on the arrays that other backends have in host memory, by a
+stand-in for a library. Nothing that exists is overwritten.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ _EXAMPLES = """\
 examples:
   python -m atled new-plugin acme
   python -m atled new-plugin acme-gpu --out ~/src
+  python -m atled new-plugin fast-blas --host
 """
 
 
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("name", metavar="NAME", help="name of plugin and backend; the distribution is atled-NAME")
     parser.add_argument("--out", default=".", metavar="DIR", help="where its folder goes (default: here)")
+    parser.add_argument("--host", action="store_true", help="a plugin that computes in host memory, not on a device")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         with to_be_written(f"new-plugin {arguments.name} --out {arguments.out}"):
-            folder = new_plugin(arguments.name, Path(arguments.out).expanduser())
+            kind = "host" if arguments.host else "device"
+            folder = new_plugin(arguments.name, Path(arguments.out).expanduser(), kind)
     except ScaffoldError as error:
         raise CommandError(str(error)) from error
     print(f"wrote {folder}; next:")

@@ -1,6 +1,7 @@
 """New plugins: a complete distribution written from the templates beside this module, to be changed step by step.
 
-In a template, placeholders such as `$name` are replaced; a folder `package` is named after the plugin's package.
+Each kind of plugin has a folder of templates; those of all kinds are in `shared`. Placeholders such as `$name` are
+replaced, `$guide` by the kind's own text; a folder `package` is named after the plugin's package.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from atled.errors import four_parts, listing
 from atled_contexts import API_VERSION, MANIFEST, plugins, register_plugin, unregister_plugin
 
 _TEMPLATES = Path(__file__).parent / "template"
+_SHARED = "shared"
+_GUIDE = "guide.tmpl"  # of a kind: which file is what, in which order to change it
 _SUFFIX = ".tmpl"  # keeps tools from taking a template for the real thing
+
+KINDS = ("device", "host")
+"""What a plugin may compute on: arrays of a device, or those of other backends in host memory."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _LONGEST_NAME = 40
@@ -31,8 +37,10 @@ class ScaffoldError(ValueError):
     """A plugin that cannot be written: its name does not fit or is taken, or its folder is there already."""
 
 
-def new_plugin(name: str, out: Path) -> Path:
+def new_plugin(name: str, out: Path, kind: str = "device") -> Path:
     """Write a distribution for a plugin called `name` into a new folder below `out`; returns the folder.
+
+    kind: one of `KINDS`.
 
     The folder appears complete or not at all. ScaffoldError: see there.  OSError: `out` cannot be written to.
     """
@@ -45,7 +53,7 @@ def new_plugin(name: str, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     part = out / f".atled-{name}.{os.getpid()}.part"
     try:
-        _write(part, words(name))
+        _write(part, kind, words(name))
         _write_manifest(part, name)
         os.rename(part, folder)
     finally:
@@ -89,14 +97,22 @@ def _check_name(name: str) -> None:
         raise ScaffoldError(four_parts(asked, wrong, f"taken are {listing(sorted(taken))}", "choose another name"))
 
 
-def _write(folder: Path, replacements: Mapping[str, str]) -> None:
-    for source in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}")):
-        place = source.relative_to(_TEMPLATES)
-        parts = [replacements["package"] if part == "package" else part for part in place.parts]
-        target = folder.joinpath(*parts).with_name(place.name.removesuffix(_SUFFIX))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # An unknown placeholder is a KeyError: the templates are ours, and the tests write them all.
-        target.write_text(Template(source.read_text("utf-8")).substitute(replacements), "utf-8")
+def _write(folder: Path, kind: str, replacements: Mapping[str, str]) -> None:
+    guide = _filled(_TEMPLATES / kind / _GUIDE, replacements)
+    for templates in (_TEMPLATES / _SHARED, _TEMPLATES / kind):
+        for source in sorted(templates.rglob(f"*{_SUFFIX}")):
+            if source.name == _GUIDE:
+                continue
+            place = source.relative_to(templates)
+            parts = [replacements["package"] if part == "package" else part for part in place.parts]
+            target = folder.joinpath(*parts).with_name(place.name.removesuffix(_SUFFIX))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(_filled(source, {**replacements, "guide": guide}), "utf-8")
+
+
+def _filled(template: Path, replacements: Mapping[str, str]) -> str:
+    # An unknown placeholder is a KeyError: the templates are ours, and the tests write them all.
+    return Template(template.read_text("utf-8")).substitute(replacements)
 
 
 def _write_manifest(folder: Path, name: str) -> None:

@@ -9,19 +9,28 @@ import sys
 import pytest
 
 from atled.commands import main
-from atled.scaffold import ScaffoldError, new_plugin, words
+from atled.scaffold import KINDS, ScaffoldError, new_plugin, words
 
 
-@pytest.fixture
-def installed(tmp_path):
+def installed_in(tmp_path, kind):
     """A new plugin as pip would install it, editable, and the environment in which Python finds it."""
-    folder = new_plugin("acme-chip", tmp_path)
+    folder = new_plugin("acme-chip", tmp_path, kind)
     info = tmp_path / "site" / "atled_acme_chip-0.1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: atled-acme-chip\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text("[atled.plugins]\nacme-chip = atled_acme_chip.plugin:PLUGIN\n")
     path = [str(folder / "src"), str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return folder, {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+@pytest.fixture
+def installed(tmp_path):
+    return installed_in(tmp_path, "device")
+
+
+@pytest.fixture(params=KINDS)
+def of_each_kind(request, tmp_path):
+    return installed_in(tmp_path, request.param)
 
 
 def run(arguments, environment, folder):
@@ -52,29 +61,52 @@ def test_it_passes_what_the_conformance_kit_checks_untouched(installed):
     assert f"{report['passed']} passed, incomplete" in (folder / "badge.svg").read_text()
 
 
-def test_its_manifest_is_up_to_date_and_its_own_test_passes(installed):
-    folder, environment = installed
-    done = run(["atled", "manifest", "acme-chip", "--check"], environment, folder)
-    assert done.returncode == 0, done.stderr
-    done = run(["pytest", "-q", "-p", "no:cacheprovider", "-k", "layer"], environment, folder)
+def test_one_for_host_arrays_passes_all_that_the_kit_checks_untouched(tmp_path):
+    folder, environment = installed_in(tmp_path, "host")
+    done = run(
+        [
+            "pytest", "-q", "-p", "atled_pytest", "-p", "no:cacheprovider", "--pyargs", "atled.conformance",
+            "--atled-plugin", "acme-chip", "--max-examples", "3", "--atled-report", "report.json",
+        ],
+        environment,
+        folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    report = json.loads((folder / "report.json").read_text())
+    assert report["complete"] and report["passed"] > 50
+    assert (report["failed"], report["xfailed"]) == (0, 0)
+    assert {"values", "threads", "lazy_import", "training"} <= set(report["checks"])
+
+
+def test_its_manifest_is_up_to_date_and_its_own_tests_pass(of_each_kind):
+    folder, environment = of_each_kind
+    done = run(["pytest", "-q", "-p", "no:cacheprovider", "-k", "not kit"], environment, folder)
     assert done.returncode == 0, done.stdout
 
 
-def test_it_writes_a_complete_distribution(tmp_path, capsys):
-    assert main(["new-plugin", "thing", "--out", str(tmp_path / "deep" / "er")]) == 0
+@pytest.mark.parametrize(
+    ("kind", "modules"),
+    [
+        ("device", {"__init__", "array_class", "driver", "kernels", "plugin"}),
+        ("host", {"__init__", "library", "kernels", "plugin"}),
+    ],
+)
+def test_it_writes_a_complete_distribution(tmp_path, capsys, kind, modules):
+    options = ["--host"] if kind == "host" else []
+    assert main(["new-plugin", "thing", "--out", str(tmp_path / "deep" / "er"), *options]) == 0
     assert "pytest --pyargs atled.conformance --atled-plugin thing" in capsys.readouterr().out
     folder = tmp_path / "deep" / "er" / "atled-thing"
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    package = {"__init__", "array_class", "driver", "kernels", "plugin"}
     assert files == {
-        ".gitignore", "README.md", "pyproject.toml", "tests/test_plugin.py",
+        ".gitignore", "README.md", "pyproject.toml", "tests/test_conformance.py", "tests/test_plugin.py",
         "src/atled_thing/py.typed", "src/atled_thing/atled-manifest.json",
-        *(f"src/atled_thing/{name}.py" for name in package),
+        *(f"src/atled_thing/{name}.py" for name in modules),
     }  # fmt: skip
     assert list((tmp_path / "deep" / "er").iterdir()) == [folder]
     assert "atled_thing" not in sys.modules
-    sources = [path.read_text() for path in folder.rglob("*.py")]
+    sources = [path.read_text() for path in (*folder.rglob("*.py"), folder / "README.md")]
     assert not any("$" in source for source in sources)
+    assert all(f"`{name}.py`" in sources[-1] for name in modules - {"__init__"})
     imported = {found for source in sources for found in re.findall(r"(?:from|import) (atled[\w.]*)", source)}
     public = {"atled", "atled.functions", "atled.plugin"}
     assert {name for name in imported if not name.startswith("atled_thing")} == public
