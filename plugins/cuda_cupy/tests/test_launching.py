@@ -1,7 +1,9 @@
 """Launches: packed arguments, run-time words, streams, compiling ahead."""
 
 import contextlib
+import errno
 import gc
+import os
 import threading
 
 import numpy as np
@@ -200,13 +202,36 @@ def test_kernels_on_disk_are_read_unless_they_are_damaged(tmp_path, monkeypatch)
     assert kernel_files.load("key") is None
 
 
+@pytest.fixture
+def untold(monkeypatch):
+    """It was not said yet that kernels are not kept."""
+    monkeypatch.setattr(kernel_files, "_warned", False)
+
+
+@pytest.mark.usefixtures("untold")
 @pytest.mark.parametrize("folder", ["a file", "/proc/nowhere"])
-def test_where_nothing_can_be_written_kernels_are_compiled_again(tmp_path, monkeypatch, folder):
+def test_where_nothing_can_be_written_kernels_are_compiled_again_and_that_is_said_once(tmp_path, monkeypatch, folder):
     (tmp_path / "a file").touch()
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / folder))
     monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
-    kernel_files.save("key", b"code")
+    with pytest.warns(RuntimeWarning, match=r"cannot keep compiled cuda kernels[\s\S]*CUPY_CACHE_DIR"):
+        kernel_files.save("key", b"code")
+    kernel_files.save("other", b"code")
     assert kernel_files.load("key") is None
+
+
+@pytest.mark.usefixtures("untold")
+def test_a_full_disk_leaves_no_part_of_a_kernel(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
+
+    def refuse(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.warns(RuntimeWarning, match=os.strerror(errno.ENOSPC)):
+        kernel_files.save("key", b"code")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_chain_is_one_launch_in_a_program(cuda):

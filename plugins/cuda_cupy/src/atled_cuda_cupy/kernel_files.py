@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 _DIGEST = hashlib.sha256().digest_size
+
+_warned = False
 
 
 def load(key: str) -> bytes | None:
@@ -21,18 +24,36 @@ def load(key: str) -> bytes | None:
 
 
 def save(key: str, code: bytes) -> None:
-    """Keep it for later processes; where nothing can be written it is compiled again."""
+    """Keep it for later processes; where nothing can be written (a full disk, say) it warns once."""
     if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
         return
     path = _path(key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with open(descriptor, "wb") as file:
-            file.write(hashlib.sha256(code).digest() + code)
-        os.replace(name, path)
-    except OSError:
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        _warn(error)
+
+
+def _warn(error: OSError) -> None:
+    """Say once per process that kernels are compiled again."""
+    global _warned
+    if _warned:
         return
+    _warned = True
+    warnings.warn(
+        f"atled cannot keep compiled cuda kernels: {error}. They are compiled again in every process. "
+        "What to do: set CUPY_CACHE_DIR to a folder that can be written, or CUPY_CACHE_IN_MEMORY=1.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def has(key: str) -> bool:
