@@ -88,7 +88,8 @@ def taken_attributes(asked: str, function: Message, spec: OpSpec, batch_size: in
                         "save the network without it",
                     )
                 )
-        elif value != () or attribute.default is not None:
+        # Both libraries write down all axes where a call says none; an empty list is one that the call gave.
+        elif value != () or attribute.default is not None or field.name == "axes":
             if field.name == "shape" and spec.name != "Reshape":
                 value = tuple(batch_size if size == -1 else size for size in value)
             taken[field.name] = value

@@ -62,6 +62,7 @@ class _Writer:
         self.batched: set[Variable] = set()  # what depends on an input, and so on the batch size
         self.functions: set[Function] = set()
         self.counts: Counter[str] = Counter()
+        self.buffers: dict[str, tuple[int, ...]] = {}  # shapes of what the recorded graph does not have, by name
         self.recurrent = Recurrent(self)
 
     def add(self, function: Function) -> None:
@@ -77,6 +78,9 @@ class _Writer:
 
     def _add(self, function: Function, outputs: Sequence[Variable]) -> None:
         where = f"{self.asked}, function {function.name}"
+        if function.name == "ScaleToNorm":
+            self._scale_to_norm(function, outputs[0])
+            return
         spec = SPECS.get(function.name)
         if spec is None or not spec.is_library or FUNCTIONS.get(spec.function) is not spec:
             raise ValueError(
@@ -96,6 +100,34 @@ class _Writer:
         if function.name in _RESHAPING and outputs[0] in self.batched and self._is_open(attributes["shape"]):
             attributes = {**attributes, "shape": (-1, *attributes["shape"][1:])}
         put_attributes(self.asked, made, spec, attributes)
+
+    def _scale_to_norm(self, function: Function, output: Variable) -> None:
+        """What `F.clip_by_norm` records, by functions that NNabla has: y = clip_norm x / sqrt(sum(x^2))."""
+        (variable,) = function.inputs
+        attributes = function.arguments
+        start = f"@{self.message.name}/{function.name}"
+        x = self.name_of(variable, f"{start}_in")
+        is_batched = variable in self.batched
+        if is_batched:
+            self.batched.add(output)
+        norm = x
+        shape = tuple(1 if axis in attributes["axes"] else size for axis, size in enumerate(variable.shape))
+        for kind, given, made in (
+            ("PowScalar", {"val": 2.0}, variable.shape),
+            ("Sum", {"axes": attributes["axes"], "keep_dims": True}, shape),
+            ("PowScalar", {"val": 0.5}, shape),
+        ):
+            norm = self.made(self.function(kind, [norm], attributes=given), made, is_batched)
+        scaling = self.function("MulScalar", [x], attributes={"val": attributes["clip_norm"]})
+        scaled = self.made(scaling, variable.shape, is_batched)
+        self.function("Div2", [scaled, norm], [self.name_of(output, f"{start}_out")], {})
+
+    def made(self, maker: Message, shape: tuple[int, ...], is_batched: bool = False) -> str:
+        """One more output of a function, of which the graph has no Variable; its name."""
+        name = self.unique(f"{maker.name}_out")
+        maker.output.append(name)
+        self.buffers[name] = (-1, *shape[1:]) if is_batched and self._is_open(shape) else shape
+        return name
 
     def function(
         self,
@@ -130,7 +162,7 @@ class _Writer:
         for variable, name in self.names.items():
             if variable not in self.parameters:
                 self._describe(variable, name, "Buffer")
-        for name, shape in self.recurrent.buffers.items():
+        for name, shape in self.buffers.items():
             self.message.variable.add(name=name, type="Buffer").shape.dim.extend(shape)
         for variable, name in self.names.items():
             if variable in self.parameters:

@@ -19,6 +19,7 @@ class Writer(Protocol):
 
     message: Message
     batched: set[Variable]
+    buffers: dict[str, tuple[int, ...]]
 
     def function(
         self,
@@ -30,7 +31,7 @@ class Writer(Protocol):
 
     def name_of(self, variable: Variable, otherwise: str) -> str: ...
 
-    def unique(self, name: str) -> str: ...
+    def made(self, maker: Message, shape: tuple[int, ...], is_batched: bool = False) -> str: ...
 
 
 class _State(NamedTuple):
@@ -46,14 +47,11 @@ class Recurrent:
 
     NNabla's functions have axes of layers and directions, here of size 1, which are reshaped away by whoever records
     `F.lstm` and the like. Such a reshape is left out where nothing else reads what it makes.
-
-    buffers: shapes of the variables that the recorded graph does not have, by name.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._input_name = f"@{writer.message.name}/recurrent_in"
-        self.buffers: dict[str, tuple[int, ...]] = {}
         self._states: dict[Variable, _State] = {}
         self._passed: set[str] = set()  # names of what reshapes make and perhaps nobody reads
 
@@ -72,7 +70,7 @@ class Recurrent:
         states, (weight, *bias) = others[: len(outputs) - 1], others[len(outputs) - 1 :]
         attributes = function.arguments
         sequence = writer.name_of(x, self._input_name)
-        names = [self._turned(sequence, x.shape) if attributes["reverse"] else sequence]
+        names = [self._turned(sequence, x) if attributes["reverse"] else sequence]
         names += [self._reshaped(state, (1,) * _STATE_AXES + state.shape) for state in states]
         # Of an RNN, which has one map per layer and direction, weight and bias have an axis of size 1 for it.
         maps = 0 if kind == "RNN" else 1
@@ -87,14 +85,14 @@ class Recurrent:
             fields.nonlinearity = attributes["nonlinearity"]
         y, *last = outputs
         if attributes["reverse"]:
-            layer.output.append(self._buffer(layer, y.shape))
-            writer.function("Flip", [layer.output[0]], [writer.name_of(y, f"{layer.name}_out")], {"axes": (0,)})
+            turned = writer.made(layer, y.shape, y in writer.batched)
+            writer.function("Flip", [turned], [writer.name_of(y, f"{layer.name}_out")], {"axes": (0,)})
         else:
             layer.output.append(writer.name_of(y, f"{layer.name}_out"))
         for position, state in enumerate(last, 1):
-            layer.output.append(self._buffer(layer, (1,) * _STATE_AXES + state.shape))
+            made = writer.made(layer, (1,) * _STATE_AXES + state.shape)
             name = writer.name_of(state, f"{layer.name}_state")
-            reshape = writer.function("Reshape", [layer.output[position]], [name], {"shape": state.shape})
+            reshape = writer.function("Reshape", [made], [name], {"shape": state.shape})
             self._states[state] = _State(layer, position, reshape)
             self._passed.add(name)
 
@@ -104,7 +102,7 @@ class Recurrent:
         if found is None or made.shape != (1,) * _STATE_AXES + source.shape:
             return False
         del self._states[source]
-        del self.buffers[found.layer.output[found.position]]
+        del self._writer.buffers[found.layer.output[found.position]]
         name = self._writer.name_of(made, f"{found.layer.name}_state")
         found.layer.output[found.position] = found.reshape.input[0] = name
         return True
@@ -118,18 +116,11 @@ class Recurrent:
             self._passed.add(writer.name_of(variable, self._input_name))
             return writer.name_of(parent.inputs[0], self._input_name)
         made = writer.function("Reshape", [writer.name_of(variable, self._input_name)], attributes={"shape": shape})
-        made.output.append(self._buffer(made, shape))
-        return str(made.output[0])
+        return writer.made(made, shape)
 
-    def _turned(self, name: str, shape: tuple[int, ...]) -> str:
+    def _turned(self, name: str, x: Variable) -> str:
         made = self._writer.function("Flip", [name], attributes={"axes": (0,)})
-        made.output.append(self._buffer(made, shape))
-        return str(made.output[0])
-
-    def _buffer(self, maker: Message, shape: tuple[int, ...]) -> str:
-        name = self._writer.unique(f"{maker.name}_out")
-        self.buffers[name] = shape
-        return name
+        return self._writer.made(made, x.shape, x in self._writer.batched)
 
     def left_out(self, asked_for: set[str]) -> set[str]:
         """Take away the reshapes that nothing reads; the names of the variables that are gone with them."""

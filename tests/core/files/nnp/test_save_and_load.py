@@ -168,6 +168,40 @@ def test_attributes_of_every_kind_are_kept(path):
             assert mine[name] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value)
 
 
+@pytest.mark.parametrize("compute", [F.sum, F.mean, F.max, F.min, F.prod, F.flip])
+@pytest.mark.parametrize("given", [(), ((),), ((1,),)])
+def test_no_axes_are_kept_as_none_and_all_as_all(path, compute, given):
+    x = nn.Variable.from_numpy_array(np.arange(1, 7, dtype=np.float32).reshape(2, 3))
+    y = compute(x, *given)
+    y.forward()
+    save(path, contents_of(x, y=y), variable_batch_size=False)
+    net = NnpLoader(path).get_network("net")
+    net.inputs["x"].d = x.d
+    net.outputs["y"].forward()
+    np.testing.assert_array_equal(net.outputs["y"].d, y.d)
+
+
+@pytest.mark.parametrize("axis", [None, 1, (0, 1)])
+@pytest.mark.parametrize("with_array", [False, True])
+def test_a_clipped_norm_is_saved_as_functions_that_nnabla_has(path, axis, with_array):
+    x = nn.Variable.from_numpy_array(np.arange(1, 7, dtype=np.float32).reshape(2, 3))
+    norm = nn.Variable.from_numpy_array(np.full((1, 1), 1.5, np.float32)) if with_array else 1.5
+    y = F.tanh(F.clip_by_norm(F.sin(x), norm, axis=axis))
+    y.forward()
+    contents = contents_of(x, y=y)
+    if with_array:
+        contents["networks"][0]["names"]["norm"] = norm
+    save(path, contents)
+    net = NnpLoader(path).get_network("net")
+    net.inputs["x"].d = x.d
+    if with_array:
+        net.inputs["norm"].d = norm.d
+    net.outputs["y"].forward()
+    np.testing.assert_allclose(net.outputs["y"].d, y.d, rtol=1e-6)
+    larger = NnpLoader(path).get_network("net", batch_size=5)
+    assert larger.outputs["y"].shape == (5, 3)
+
+
 def test_channel_last_is_kept(path):
     x = nn.Variable((2, 5, 6, 3))
     y = F.max_pooling(PF.convolution(x, 4, (3, 3), channel_last=True), (2, 2), channel_last=True)
