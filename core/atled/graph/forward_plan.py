@@ -12,6 +12,7 @@ from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.constants.cut import Cut, Imported
+from atled.graph.constants.folded import Folds, foldings_of
 from atled.graph.constants.held import CutPlan, HeldConstants
 from atled.graph.constants.history import History
 from atled.graph.nodes.ir import Graph, IRValue
@@ -194,24 +195,33 @@ def _constants(
     return HeldConstants(History(leaves, compiled.choices, varies, first_run), structure.cells, compile_with, bind)
 
 
-def _nodes(structure: Structure, unstored: frozenset[int]) -> tuple[Graph, list[IRValue | None]]:
-    """The calls as nodes, and what of their results is stored."""
-    graph = Graph(structure.functions[-1].context, structure.aliases)
-    recorded = AsNodes(graph, structure, computed=False)
-    return graph, [recorded.result(call, position) for call, position in results_of(structure, unstored)]
+def _graph_of(structure: Structure) -> Graph:
+    return Graph(structure.functions[-1].context, structure.aliases)
+
+
+def _stored(recorded: AsNodes, unstored: frozenset[int]) -> list[IRValue | None]:
+    """What of the results of calls is stored."""
+    return [recorded.result(call, position) for call, position in results_of(recorded.structure, unstored)]
 
 
 def _compile(structure: Structure, unstored: frozenset[int]) -> ForwardPlan:
-    graph, results = _nodes(structure, unstored)
+    graph = _graph_of(structure)
+    results = _stored(AsNodes(graph, structure, computed=False), unstored)
     choices = () if structure.overwritten else Cut(graph, results, len(structure.shapes)).choices
-    return ForwardPlan(lower(graph, results), choices)
+    folds = {folding.leaves: None for folding in foldings_of(structure, unstored).values()}
+    return ForwardPlan(lower(graph, results), tuple({**dict.fromkeys(choices), **folds}))
 
 
 def _compile_cut(
     structure: Structure, unstored: frozenset[int], leaves: frozenset[int], only: Collection[Imported] | None
 ) -> CutPlan:
     """The plan that reads what depends on some leaves alone as outside arrays."""
-    graph, results = _nodes(structure, unstored)
-    cut = Cut(graph, results, len(structure.shapes))
+    graph = _graph_of(structure)
+    # Where not all has room, what goes into a product without being kept would be computed at each run.
+    possible = foldings_of(structure, unstored).items() if only is None else ()
+    folds = Folds(graph, structure, {number: each for number, each in possible if each.leaves <= leaves})
+    recorded = AsNodes(graph, structure, computed=False, instead=folds.result_of)
+    results = _stored(recorded, unstored)
+    cut = Cut(graph, results, len(structure.shapes), folds.made)
     imported = cut.import_values(leaves, len(structure.cells), float_values(graph, structure), only)
     return CutPlan(lower(graph, results), imported)

@@ -35,13 +35,21 @@ class Cut:
 
     results: what is stored, so that a step has to make it.
     leaf_count: outside arrays below this number are those of values; of them leaves.
+    wanted: values that save more than the time that they take, if they depend on leaves alone.
     """
 
-    def __init__(self, graph: Graph, results: Collection[IRValue | None], leaf_count: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        results: Collection[IRValue | None],
+        leaf_count: int,
+        wanted: Collection[IRValue] = (),
+    ) -> None:
         self._graph = graph
         self._results = [value for value in results if value is not None]
         self._stored = {value.base for value in self._results}
         self._leaf_count = leaf_count
+        self._wanted = wanted
         self._origins: dict[IRValue, _Origin | None] = {}
         for node in graph.nodes:
             origin = self._origin_of_node(node)
@@ -85,6 +93,8 @@ class Cut:
     def _is_worthwhile(self, value: IRValue) -> bool:
         """Whether a value is better read than computed: what is repeated reads less, and what is stored is made."""
         node, origin = value.base.node, self._origin(value.base)
+        if value in self._wanted:
+            return origin is not None
         if node is None or origin is None or origin.work < _LEAST_BYTES or value.is_window:
             return False
         read = sum(each.desc.nbytes for each in node.inputs if each is not None)

@@ -16,10 +16,10 @@ from atled.graph.compile.plan import Plan
 from atled.graph.inference.by_samples import by_samples, loops_of
 from atled.graph.inference.fixed_graph import FixedGraph, Folds, Leaves, added, fixed_values_of
 from atled.graph.inference.folded_on_host import FoldedOnHost, Looks, fits
-from atled.graph.inference.folding import PRODUCTS, read_attributes, scale_and_shift
 from atled.graph.inference.joined_axes import JoinedAxes
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.inference.sizes import check_index, check_made, check_repetition, check_written
+from atled.graph.nodes.folding import PRODUCTS, read_attributes, scale_and_shift
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks, plugin_generation

@@ -9,9 +9,9 @@ from typing import Any, Generic
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.graph.inference.folding import PRODUCTS, Product, Shapes, V, folded, scale_and_shift, shifted
 from atled.graph.inference.recorded import OneCall, Operand, Recorded
 from atled.graph.inference.sizes import attributes_for
+from atled.graph.nodes.folding import PRODUCTS, Product, Shapes, V, folded, scale_and_shift, shifted
 from atled.graph.nodes.ir import Graph, IRValue
 
 Leaves = Mapping[int, tuple[int, ArrayDesc]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
@@ -21,6 +21,8 @@ class AsNodes:
     computed: the calls ran already; their outputs are then read from the outside arrays.
     planned: the calls are going to run; the outside arrays of their outputs need not be there yet.
     recomputed: numbers of calls that ran already and whose nodes run again in this graph.
+    instead: gives, for the number of a call and the nodes of the calls up to it, another value in the place of its
+        first output, or None.
     """
 
     def __init__(
@@ -30,12 +32,14 @@ class AsNodes:
         computed: bool,
         planned: bool = False,
         recomputed: Collection[int] = (),
+        instead: Callable[[int, Sequence[IRNode]], IRValue | None] | None = None,
     ) -> None:
         self.graph = graph
         self.structure = structure
         self._planned = planned
         self._recomputed = recomputed
         self.calls: list[IRNode] = []
+        self._instead: dict[int, IRValue] = {}
         self.values: list[IRValue] = []
         values: dict[int, IRValue] = {
             number: self._outside(number, shape)
@@ -45,9 +49,12 @@ class AsNodes:
         for number in range(len(structure.functions)):
             node = self._add(number, values, computed)
             self.calls.append(node)
+            other = None if instead is None else instead(number, self.calls)
+            if other is not None:
+                self._instead[number] = other
             for position, value in enumerate(structure.made[number]):
                 if value >= 0:
-                    values[value] = node.outputs[position]
+                    values[value] = self._output(number, position)
         self.nodes = list(graph.nodes)
         self.values = [values[number] for number in range(len(structure.shapes))]
 
@@ -55,7 +62,12 @@ class AsNodes:
         """The output of a call that a plan is to store; None for one that nobody needs."""
         node, made = self.calls[number], self.structure.made[number]
         is_held = position < len(made) and made[position] >= 0
-        return None if node.spares(position) and not is_held else node.outputs[position]
+        return None if node.spares(position) and not is_held else self._output(number, position)
+
+    def _output(self, number: int, position: int) -> IRValue:
+        """The output of a call as what reads it is to see it."""
+        other = None if position else self._instead.get(number)
+        return self.calls[number].outputs[position] if other is None else other
 
     def blocked_values(self, passing: Collection[int]) -> set[IRValue]:
         """The results at which gradients stop, their need_grad being False; those of the numbers `passing` left out."""
