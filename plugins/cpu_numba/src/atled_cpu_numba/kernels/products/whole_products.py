@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.ir_text import SHARE, opening
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
@@ -86,34 +87,20 @@ def _kernel(dtype: str) -> IRKernel:
     """A row of y after the other: it takes multiples of rows of b, or, where b is turned, dot products with them."""
     name, element = f"whole_products_{dtype}", f"i{8 * np.dtype(dtype).itemsize}"
     times, plus = ("and", "or") if dtype == "bool" else ("mul", "add")
-    words = "".join(
-        f"""
-  %{word}.at = getelementptr i64, ptr %words, i64 {getattr(Block, word)}
-  %{word} = load i64, ptr %{word}.at"""
-        for word in (
-            *("a", "b", "bias", "y", "batch", "rows", "depth", "columns"),
-            *("a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column"),
-        )
+    words = (
+        *("a", "b", "bias", "y", "batch", "rows", "depth", "columns"),
+        *("a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column"),
     )
     return IRKernel(
         name,
-        f"""
-define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
-entry:
-  %words = inttoptr i64 %block to ptr{words}
+        f"""{opening(name, Block, words)}
   %as = inttoptr i64 %a to ptr
   %bs = inttoptr i64 %b to ptr
   %biases = inttoptr i64 %bias to ptr
   %ys = inttoptr i64 %y to ptr
   %has.bias = icmp ne i64 %bias, 0
   %is.straight = icmp eq i64 %b_column, 1
-  %units = mul i64 %batch, %rows
-  %scaled = mul i64 %units, %part
-  %first = udiv i64 %scaled, %parts
-  %next.part = add i64 %part, 1
-  %scaled.end = mul i64 %units, %next.part
-  %end = udiv i64 %scaled.end, %parts
-  %any = icmp ult i64 %first, %end
+  %units = mul i64 %batch, %rows{SHARE}
   br i1 %any, label %unit, label %done
 unit:
   %u = phi i64 [ %first, %entry ], [ %u.next, %unit.next ]

@@ -13,6 +13,7 @@ import numpy as np
 
 from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.reduction.groups import Reduction, collapse, groups_of
+from atled_cpu_numba.kernels.shared.ir_text import SHARE, opening
 from atled_cpu_numba.kernels.shared.launch import launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import IRKernel
@@ -84,29 +85,14 @@ def prepare(call: Call) -> Prepared:
 
 def _opening(name: str) -> str:
     """The beginning of a kernel: the words of the block by name."""
-    words = "".join(
-        f"""
-  %{word}.at = getelementptr i64, ptr %words, i64 {getattr(Block, word)}
-  %{word} = load i64, ptr %{word}.at"""
-        for word in ("x", "y", "kept_outer", "reduced_outer", "kept_inner", "reduced_inner", "places")
-    )
-    return f"""
-define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
-entry:
-  %words = inttoptr i64 %block to ptr{words}
+    words = ("x", "y", "kept_outer", "reduced_outer", "kept_inner", "reduced_inner", "places")
+    return f"""{opening(name, Block, words)}
   %from = inttoptr i64 %x to ptr
   %to = inttoptr i64 %y to ptr"""
 
 
-_SHARE = """
-  %scaled = mul i64 %units, %part
-  %first = udiv i64 %scaled, %parts
-  %next.part = add i64 %part, 1
-  %scaled.end = mul i64 %units, %next.part
-  %end = udiv i64 %scaled.end, %parts
-  %any = icmp ult i64 %first, %end
+_UNITS = f"""{SHARE}
   br i1 %any, label %unit, label %done"""
-"""The share of a part in %units: from %first to %end."""
 
 
 def _element(dtype: str) -> str:
@@ -222,7 +208,7 @@ def _rows(op: str, dtype: str) -> IRKernel:
     return IRKernel(
         name,
         f"""{_opening(name)}
-  %units = mul i64 %kept_outer, %kept_inner{_SHARE}
+  %units = mul i64 %kept_outer, %kept_inner{_UNITS}
 unit:
   %i = phi i64 [ %first, %entry ], [ %i.next, %unit.next ]
   %outer = udiv i64 %i, %kept_inner
@@ -277,7 +263,7 @@ def _columns(op: str, dtype: str) -> IRKernel:
         f"""{_opening(name)}
   %padded = add i64 %kept_inner, {_COLUMNS - 1}
   %blocks = udiv i64 %padded, {_COLUMNS}
-  %units = mul i64 %kept_outer, %blocks{_SHARE}
+  %units = mul i64 %kept_outer, %blocks{_UNITS}
 unit:
   %u = phi i64 [ %first, %entry ], [ %u.next, %unit.next ]
   %outer = udiv i64 %u, %blocks

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.ir_text import SHARE, opening
 from atled_cpu_numba.kernels.shared.launch import launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
@@ -59,12 +60,7 @@ def _kernel(op: str, dtype: str) -> IRKernel:
     """Some columns at a time, each row from the one before; a single column with what it comes to in a register."""
     name, element = f"whole_{op.lower()}_{dtype}", f"i{8 * np.dtype(dtype).itemsize}"
     operation, start = ("mul", 1) if op == "CumProd" else ("add", 0)
-    words = "".join(
-        f"""
-  %{word}.at = getelementptr i64, ptr %words, i64 {getattr(Block, word)}
-  %{word} = load i64, ptr %{word}.at"""
-        for word in ("x", "y", "outer", "n", "inner", "exclusive", "reverse")
-    )
+    words = ("x", "y", "outer", "n", "inner", "exclusive", "reverse")
 
     def wide(value: str) -> str:
         """%wide... of an element as one of 64 bits."""
@@ -74,21 +70,12 @@ def _kernel(op: str, dtype: str) -> IRKernel:
 
     return IRKernel(
         name,
-        f"""
-define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
-entry:
-  %words = inttoptr i64 %block to ptr{words}
+        f"""{opening(name, Block, words)}
   %from = inttoptr i64 %x to ptr
   %to = inttoptr i64 %y to ptr
   %padded = add i64 %inner, {_COLUMNS - 1}
   %blocks = udiv i64 %padded, {_COLUMNS}
-  %units = mul i64 %outer, %blocks
-  %scaled = mul i64 %units, %part
-  %first = udiv i64 %scaled, %parts
-  %next.part = add i64 %part, 1
-  %scaled.end = mul i64 %units, %next.part
-  %end = udiv i64 %scaled.end, %parts
-  %any = icmp ult i64 %first, %end
+  %units = mul i64 %outer, %blocks{SHARE}
   %has.rows = icmp ne i64 %n, 0
   %some = and i1 %any, %has.rows
   %is.exclusive = icmp ne i64 %exclusive, 0
