@@ -175,7 +175,9 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
     products = ("narrow_product", "widen_panels", "narrow_row")
-    pooling = ("max_pairs", "max_pairs_alone", "max_pairs_grad", "average_pairs", "average_pairs_grad")
+    pairs = ("max_pairs", "max_pairs_alone", "max_pairs_grad", "average_pairs", "average_pairs_grad")
+    last = ("max_pooling_last", "max_pooling_last_grad", "WindowSum_lanes", "WindowSumGrad_lanes")
+    pooling = (*pairs, *last, "max_windows_3_2")
     rows = ("normalize_rows", "normalize_grad_rows", "softmax_rows", "sum_rows", "sum_stretches", "pad", "fill")
     columns = ("normalize_columns", "normalize_grad_columns", "softmax_columns", "vat_noise")
     collected = ("collect_rows", "collect_line", "depthwise_lines")
@@ -187,8 +189,9 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
         tiled = TILED if has_tiles and config == "bf16" else set()
         filters = {f"depthwise_planes_{stride}_0_{dtype}" for stride in (1, 2)}
         filters |= {f"paired_planes_{stride}_bfloat16" for stride in (1, 2) if config == "bf16"}
-        averages = {f"average_windows_3_{stride}_{dtype}" for stride in (1, 2)}
-        assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow} | tiled | filters | averages
+        windows = {f"average_windows_3_{stride}_{dtype}" for stride in (1, 2)}
+        windows |= {"max_windows_3_1_float16"} if config == "half" else set()
+        assert names[config] - names["float"] == {f"{name}_{dtype}" for name in narrow} | tiled | filters | windows
         assert names["float"] <= names[config]
     left_out = set() if has_tiles else TILED
     assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()} - left_out | {"small_product"}

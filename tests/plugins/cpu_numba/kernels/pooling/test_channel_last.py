@@ -5,7 +5,10 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+import narrow_numbers
 from atled.keyed import Description
+from atled_cpu_numba.kernels.pooling import planes
+from atled_cpu_numba.kernels.shared.launch import narrow_dtypes
 from drawn_pooling import computed, drawn
 
 CASES = [
@@ -104,3 +107,54 @@ def test_behind_a_convolution_images_stay_as_it_makes_them(function):
         y.forward()
     *_, pooling, last = y.plan.steps
     assert (pooling.name.split("+")[-1], last.name) == (function.spec.name, "Transpose")
+
+
+@pytest.mark.parametrize("config", narrow_numbers.DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape, geometry", CASES)
+def test_half_and_bf16_have_what_float32_has_rounded_once(config, name, shape, geometry):
+    function, given = FUNCTIONS[name]
+
+    def pooled(x):
+        return function(x, channel_last=True, **geometry, **given)
+
+    rng = np.random.default_rng(3)
+    x = narrow_numbers.any_numbers(rng, shape, narrow_numbers.DTYPES[config])
+    found = narrow_numbers.computed(config, pooled, x)
+    narrow_numbers.check_rounded(found, narrow_numbers.computed("float", pooled, x.astype("f")))
+    gradient = rng.standard_normal(found.shape).astype(found.dtype)
+    found = narrow_numbers.computed(config, pooled, x, gradient)
+    expected = narrow_numbers.computed("float", pooled, x.astype("f"), gradient.astype("f"))
+    if any(n > m for n, m in zip(geometry["kernel"], geometry.get("stride", geometry["kernel"]), strict=True)):
+        # Sums of what several windows give: in which order hangs on how many images are computed at a time.
+        np.testing.assert_allclose(found.astype("f"), expected, rtol=1e-2, atol=1e-2)
+    else:
+        narrow_numbers.check_rounded(found, expected)
+
+
+@pytest.mark.parametrize("config", narrow_numbers.DTYPES)
+@pytest.mark.parametrize(
+    "op, kernel, stride, is_taken",
+    [
+        ("MaxPooling", 3, 1, True),
+        ("MaxPoolingGrad", 2, 2, True),
+        ("MaxPoolingGrad", 2, 3, True),  # elements between windows get nothing
+        ("MaxPoolingGrad", 3, 2, False),  # sums of what several windows give are rounded once
+        ("AveragePoolingGrad", 2, 2, True),
+        ("AveragePoolingGrad", 2, 3, False),
+        ("SumPoolingGrad", 3, 2, False),
+    ],
+)
+def test_half_and_bf16_are_taken_as_they_are_where_results_are_stored_once(
+    make_call, config, op, kernel, stride, is_taken
+):
+    dtype = narrow_numbers.DTYPES[config]
+    large = np.zeros((2, 12, 12, 16), dtype)
+    small = np.zeros((2, *[(12 - kernel) // stride + 1] * 2, 16), dtype)
+    place = [np.zeros(small.shape, np.uint8)] if op.startswith("Max") else []
+    inputs, outputs = ([small, *place], [large]) if op.endswith("Grad") else ([large], [small, *place])
+    call = make_call(
+        op, inputs, outputs, kernel=(kernel, kernel), stride=(stride, stride), pad=(0, 0), channel_last=True
+    )
+    floats = (0, len(inputs))
+    assert planes.narrow_arguments(call) == (floats if is_taken and dtype.name in narrow_dtypes() else ())

@@ -93,7 +93,7 @@ def test_shares_give_the_same_bits(run, parts, kernel, stride, op):
 
 @pytest.mark.parametrize("config", list(NARROW))
 @pytest.mark.parametrize("stride", [1, 2])
-def test_averages_and_sums_in_half_and_bf16_are_those_of_float32_rounded_once(config, stride):
+def test_results_in_half_and_bf16_are_those_of_float32_rounded_once(config, stride):
     rng = np.random.default_rng(0)
     for width in (1, 2, 5, *range(15, 22), 32, 33, 34, 40):
         for geometry, _ in geometries(3, stride, (4, width)):
@@ -102,6 +102,8 @@ def test_averages_and_sums_in_half_and_bf16_are_those_of_float32_rounded_once(co
             check_rounded(computed(config, average, x), computed("float", average, x.astype("f")))
             add = partial(F.sum_pooling, **geometry)
             check_rounded(computed(config, add, x), computed("float", add, x.astype("f")))
+            largest = partial(F.max_pooling, **geometry)  # of which no places are asked for
+            check_rounded(computed(config, largest, x), computed("float", largest, x.astype("f")))
 
 
 @pytest.mark.parametrize(
@@ -119,3 +121,15 @@ def test_long_rows_in_half_and_bf16_are_taken_as_they_are(make_call, config, str
     x, y = (np.zeros((2, 3, *sizes), NARROW[config]) for sizes in ((7, width), counts))
     taken = pooling.narrow_arguments(make_call("AveragePooling", [x], [y], channel_last=False, **geometry))
     assert taken == ((0, 1) if is_taken and x.dtype.name in narrow_dtypes() else ())
+
+
+@pytest.mark.parametrize("config", list(NARROW))
+@pytest.mark.parametrize("has_places", [False, True])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_maxima_in_half_and_bf16_are_taken_as_they_are_without_places(make_call, config, has_places, stride):
+    x, y = (np.zeros((2, 3, n, n), NARROW[config]) for n in (40, 40 // stride))
+    geometry = {"kernel": (3, 3), "stride": (stride, stride), "pad": (1, 1)}
+    call = make_call("MaxPooling", [x], [y, y.astype(np.uint8)], channel_last=False, **geometry)
+    taken = pooling.narrow_arguments(call if has_places else call.without((1,)))
+    is_taken = not has_places and (config, stride) != ("bf16", 1) and x.dtype.name in narrow_dtypes()
+    assert taken == ((0, 1) if is_taken else ())

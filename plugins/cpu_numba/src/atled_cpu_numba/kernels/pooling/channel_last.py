@@ -1,6 +1,7 @@
 """Pooling of images whose channels lie behind: in vectors of channels, as the images of `cut_lanes`.
 
-Those of half and bf16 are asked for so as well, for `widened` has them computed in float32.
+Those of half and bf16 are asked for so as well, for `widened` has them computed in float32. Where each element is in
+few windows the kernels take them as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from atled.plugin import ArrayDesc, Call, Prepared
 from atled_cpu_numba.kernels.pooling import cut_lanes, last_maxima
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, Block, write_geometry
-from atled_cpu_numba.kernels.shared.launch import ANY
+from atled_cpu_numba.kernels.shared.launch import ANY, narrow_dtypes
 from atled_cpu_numba.kernels.shared.layout import filled
 
 _LEAST_CHANNELS = 8  # fewer are but a part of a vector, and transposing them takes less
@@ -35,6 +36,26 @@ def layout(call: Call) -> str:
         return "channel_first"
     spatial = [_spatial(desc, axes, is_last=False) for desc in (large, small)]
     return "" if _refusal(call, spatial, large.shape[-1 - axes]) is True else "channel_first"
+
+
+def narrow_arguments(call: Call) -> tuple[int, ...]:
+    """Which arguments are taken as they are where they are narrow: all floats, unless gradients are sums of several."""
+    large, small = _arrays(call)
+    descs = [*call.inputs, *call.outputs]
+    if (
+        large.dtype != small.dtype
+        or large.dtype.name not in narrow_dtypes()
+        or any(d is None or d.strides for d in descs)
+    ):
+        return ()
+    kernel, stride = call.attributes["kernel"], call.attributes["stride"]
+    if call.spec.name.endswith("Grad"):
+        spatial = (_spatial(desc, len(kernel), is_last=True) for desc in (large, small))
+        along = zip(*spatial, kernel, stride, call.attributes["pad"], strict=True)
+        is_maximum = call.spec.name in _MAXIMA
+        if not all(k <= s if is_maximum else cut_lanes.is_divided(n, m, k, s, p) for n, m, k, s, p in along):
+            return ()
+    return tuple(n for n, desc in enumerate(descs) if desc is not None and desc.dtype == large.dtype)
 
 
 def prepare(call: Call) -> Prepared:

@@ -11,8 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
-from atled_cpu_numba.kernels.shared.lanes import SIZES
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
+from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
+    REALS,
+    fitting_shares,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    share_count,
+)
 
 _ELEMENTS_PER_US = 5e3  # a cautious rate of one core, for the number of shares
 _LEAST_IMAGES = 8  # or maps: below, threads would have too few of them
@@ -59,7 +67,7 @@ def _build_windows(dtype: str, way: int, back: bool, adds: bool = False) -> Call
     from atled_cpu_numba.kernels.pooling.cut_axes import cut, of_axes
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    floats, size = Real(dtype).pointer, SIZES[dtype]
+    floats, size = Real(real_of(dtype)).pointer, item_bytes(dtype)
     are_places = _are_places()
     max_of_window, sum_of_window = (
         window_lanes.make_max_of_window(dtype),
@@ -130,7 +138,7 @@ def _build_elements(dtype: str, way: int) -> Callable[..., int]:
     from atled_cpu_numba.kernels.pooling.window_lanes import make_element_sum
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    size, are_places, element_sum = SIZES[dtype], _are_places(), make_element_sum(dtype, placed=way == MAX)
+    size, are_places, element_sum = item_bytes(dtype), _are_places(), make_element_sum(dtype, placed=way == MAX)
 
     @kernel
     def pool_lanes_back(block, part, parts):
@@ -199,8 +207,12 @@ def _build_elements(dtype: str, way: int) -> Callable[..., int]:
     return pool_lanes_back
 
 
+_NARROW = ("WindowSum", "WindowSumGrad")  # ways that half and bf16 are taken by as they are
 _WINDOWS = {
-    name: kernels_by_dtype(f"{name}_lanes", _build_windows, way, name.endswith("Grad")) for name, way in _WAYS.items()
+    name: kernels_by_dtype(
+        f"{name}_lanes", _build_windows, way, name.endswith("Grad"), dtypes=ANY if name in _NARROW else REALS
+    )
+    for name, way in _WAYS.items()
 }
 _ADDED = {
     name: kernels_by_dtype(f"{name}_lanes_added", _build_windows, way, True, True)
@@ -238,7 +250,7 @@ def prepare(
     words[Block.least] = math.prod(_least_extent(*axis) for axis in axes)
     words[Block.share_bytes] = share_bytes
     outer, kernels = words[Block.outer], _WINDOWS
-    if name.endswith("Grad") and not all(_is_divided(*axis) for axis in axes):
+    if name.endswith("Grad") and not all(is_divided(*axis) for axis in axes):
         # To add up window by window is quicker, but shares then are of images.
         kernels = _ADDED if outer >= _LEAST_IMAGES else _ELEMENTS
     # What shares are made of: images, rows of elements, or rows of windows.
@@ -261,6 +273,6 @@ def _least_extent(size: int, windows: int, kernel: int, stride: int, pad: int) -
     return min(min(start + kernel, size) - max(start, 0) for start in starts)
 
 
-def _is_divided(size: int, windows: int, kernel: int, stride: int, pad: int) -> bool:
+def is_divided(size: int, windows: int, kernel: int, stride: int, pad: int) -> bool:
     """Whether each element is seen by one window."""
     return kernel == stride and windows * stride - pad >= size

@@ -1,5 +1,6 @@
 """Maxima of windows of images whose channels lie behind, and their gradient, in vectors of channels.
 
+Half and bf16 are taken as they are, but for gradients of windows that overlap: their sums are rounded once.
 Places lie as with channels in front, (B..., C, T...): those of a row of windows are turned by way of the workspace.
 """
 
@@ -10,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from atled.plugin import ArrayDesc, Call, Prepared
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
-from atled_cpu_numba.kernels.shared.lanes import SIZES
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.shared.elements import item_bytes
+from atled_cpu_numba.kernels.shared.launch import ANY, fitting_shares, in_lines, kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 
@@ -20,15 +21,18 @@ _ELEMENTS_PER_US = 5e3  # a cautious rate of one core, for the number of shares
 _ONE_ROW = Axis(1, 1, 1, 0, 1, 1)  # the height of a call with one axis
 
 
-def _build(dtype: str, back: bool) -> Callable[..., int]:
-    """Row by row of windows, and window by window: its maxima, or what it gives its elements."""
+def _build(dtype: str, back: bool, overlap: bool = False) -> Callable[..., int]:
+    """Row by row of windows, and window by window: its maxima, or what it gives its elements.
+
+    overlap: whether an element may be in several windows, and gets the sum of what they give.
+    """
     from atled_cpu_numba.codegen import bytes8, words
     from atled_cpu_numba.kernels.pooling.window_lanes import make_max_of_window, make_to_elements
-    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
+    from atled_cpu_numba.kernels.shared.options import inlined, kernel
 
-    floats, element = Real(dtype).pointer, SIZES[dtype]
+    element = item_bytes(dtype)
     max_of_window = make_max_of_window(dtype, numbered=True)
-    to_elements = make_to_elements(dtype, placed=True, adds=True, numbered=True)
+    to_elements = make_to_elements(dtype, placed=True, adds=overlap, numbered=True)
 
     @inlined
     def cut(window, stride, pad, taps, size):
@@ -48,6 +52,9 @@ def _build(dtype: str, back: bool) -> Callable[..., int]:
         table, numbers, turned = words(table_at), words(numbers_at), bytes8(turned_at)
         all_large, all_small, all_places = w[Block.large], w[Block.small], w[Block.place]
         first, after = w[Block.planes] * rows * part // parts, w[Block.planes] * rows * (part + 1) // parts
+        # Whether the windows write all elements of an image.
+        is_covered = kernel_h == stride_h and rows * stride_h - pad_h >= height
+        is_covered = is_covered and kernel_w == stride_w and columns * stride_w - pad_w >= width
         if back:  # images that no other share writes
             first, after = w[Block.planes] * part // parts * rows, w[Block.planes] * (part + 1) // parts * rows
             place = bytes8(all_places)
@@ -62,10 +69,10 @@ def _build(dtype: str, back: bool) -> Callable[..., int]:
             at_large = all_large + element * (image * height + top) * width * channels
             at_places = all_places + (image * channels * rows + line - image * rows) * columns
             if back:
-                if line == image * rows:
-                    gx = floats(at_large)
-                    for n in range(height * width * channels):
-                        gx[n] = 0.0
+                if line == image * rows and (overlap or not is_covered):
+                    gx = bytes8(at_large)
+                    for n in range(element * height * width * channels):
+                        gx[n] = 0
                 for c in range(channels):
                     place = bytes8(at_places + c * rows * columns)
                     for j in range(columns):
@@ -97,8 +104,9 @@ def _build(dtype: str, back: bool) -> Callable[..., int]:
     return pool_last
 
 
-_FORWARD = kernels_by_dtype("max_pooling_last", _build, False)
-_BACKWARD = kernels_by_dtype("max_pooling_last_grad", _build, True)
+_FORWARD = kernels_by_dtype("max_pooling_last", _build, False, dtypes=ANY)
+_BACKWARD = kernels_by_dtype("max_pooling_last_grad", _build, True, dtypes=ANY)
+_ADDED = kernels_by_dtype("max_pooling_last_added", _build, True, True)
 
 
 def prepare(call: Call, large: ArrayDesc, small: ArrayDesc, sizes: Sequence[int], windows: Sequence[int]) -> Prepared:
@@ -121,8 +129,11 @@ def prepare(call: Call, large: ArrayDesc, small: ArrayDesc, sizes: Sequence[int]
     arguments = (Block.large, Block.small, Block.place if call.wanted[-1] else NO_WORD)
     if is_grad:
         arguments = (Block.small, Block.place, Block.large)
+    kernels = _FORWARD
+    if is_grad:
+        kernels = _ADDED if any(axis.kernel > axis.stride for axis in axes) else _BACKWARD
     return launch(
-        (_BACKWARD if is_grad else _FORWARD)[large.dtype.name],
+        kernels[large.dtype.name],
         words,
         (*arguments, Block.workspace),
         parts=parts,

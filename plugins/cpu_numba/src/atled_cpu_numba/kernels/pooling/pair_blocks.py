@@ -125,7 +125,7 @@ def make_max_alone_block(columns: int, dtype: str) -> Any:
         _whole_or_masked(w, count, write)
 
     return memory_intrinsic(
-        "max_alone_block", 5, generate, "Maxima alone; see make_max_alone_block.", dtype, moves=True
+        "max_alone_block", 5, generate, "Maxima alone; see make_max_alone_block.", dtype, moves=True, compared=True
     )
 
 
@@ -157,7 +157,7 @@ def make_max_block(columns: int, dtype: str) -> Any:
         _whole_or_masked(w, count, write)
 
     return memory_intrinsic(
-        "max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.", dtype, moves=True
+        "max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.", dtype, moves=True, compared=True
     )
 
 

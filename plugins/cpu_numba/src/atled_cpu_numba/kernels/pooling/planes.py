@@ -255,11 +255,14 @@ def accepts(call: Call) -> bool | str:
 def narrow_arguments(call: Call) -> tuple[int, ...]:
     """Which arguments are taken as they are where they are narrow: all floats.
 
-    By windows of 2 x 2 that tile planes, and averages and sums of short windows.
+    By windows of 2 x 2 that tile planes, and by short windows of which no places are wanted; with channels behind by
+    most windows.
     """
+    if call.attributes.get("channel_last"):
+        return channel_last.narrow_arguments(call)
     large, small = _arrays(call)
     descs = [*call.inputs, *call.outputs]
-    if call.spec.name not in PAIRS or call.attributes.get("channel_last") or any(d is None or d.strides for d in descs):
+    if call.spec.name not in PAIRS or any(d is None or d.strides for d in descs):
         return ()
     axes = axes_of(call)
     is_planar = all(axis.is_passed_through for axis in axes[:-2])
@@ -267,10 +270,15 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     if not (is_planar and is_narrow):
         return ()
     name, (height, width) = call.spec.name, (_ONE_ROW, *axes)[-2:]
-    are_short = name in _FORWARD_SUMS and windows.kernel_for(name, large.dtype.name, height, width) is not None
+    are_short = _makes_values_alone(call) and windows.kernel_for(name, large.dtype.name, height, width) is not None
     if not (are_short or _are_pairs((height, width))):
         return ()
     return tuple(n for n, desc in enumerate(descs) if desc is not None and desc.dtype == large.dtype)
+
+
+def _makes_values_alone(call: Call) -> bool:
+    """Whether it is a call forward of which no places of maxima are wanted."""
+    return call.spec.name in _FORWARD_SUMS or (call.spec.name == "MaxPooling" and not call.wanted[1])
 
 
 def prepare(call: Call) -> Prepared:
@@ -317,7 +325,7 @@ def _prepare_planar(call: Call) -> Prepared:
     height, width = (_ONE_ROW, *axes)[-2:]
     dtype, alone = large.dtype.name, name == "MaxPooling" and not call.wanted[1]
     kernel, note = _special(name, dtype, height, width, alone)
-    found = windows.kernel_for(name, dtype, height, width) if alone or name in _FORWARD_SUMS else None
+    found = windows.kernel_for(name, dtype, height, width) if _makes_values_alone(call) else None
     share_bytes = strip = 0
     if kernel is None and found is not None:
         kernel, note, share_bytes = found, "short windows", windows.share_bytes(dtype, width)

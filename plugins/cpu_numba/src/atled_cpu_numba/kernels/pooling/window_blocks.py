@@ -89,4 +89,5 @@ def make_windows(kernel: int, stride: int, dtype: str, *, maxima: bool, words: i
         lanes_of = [PairedLanes(w, words, stride)] if words else []
         in_parts(w, columns, left, right, write, lanes_of=lanes_of)
 
-    return memory_intrinsic("windows", 9, generate, "One row of short windows; see make_windows.", dtype)
+    doc = "One row of short windows; see make_windows."
+    return memory_intrinsic("windows", 9, generate, doc, dtype, moves=maxima, compared=maxima)

@@ -1,6 +1,8 @@
 """numba intrinsics for one window, or one element, of many images at once: those lie side by side, in vectors.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Images of float16 and bfloat16 are computed in float32, and what is stored is rounded: a sum of several (`adds`) must
+not be of these.
 A table has int64 offsets in elements: of a window's elements in their C order, or of the windows that see an element.
 """
 
@@ -11,7 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+from atled_cpu_numba.kernels.shared.narrow_writer import memory_intrinsic
+from atled_cpu_numba.kernels.shared.vectors import Writer
 
 _AT_ONCE = 4  # vectors: so many hide the latency of what is computed on one
 _INT8, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -146,7 +149,8 @@ def make_max_of_window(dtype: str, *, numbered: bool = False) -> Any:
 
         _pieces(w, inner, write)
 
-    return vector_intrinsic("max_of_window", 7, generate, "Maxima of windows; see make_max_of_window.", dtype)
+    doc = "Maxima of windows; see make_max_of_window."
+    return memory_intrinsic("max_of_window", 7, generate, doc, dtype, moves=True, compared=True)
 
 
 def make_sum_of_window(dtype: str, *, squares: bool) -> Any:
@@ -173,7 +177,7 @@ def make_sum_of_window(dtype: str, *, squares: bool) -> Any:
 
         _pieces(w, inner, write)
 
-    return vector_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.", dtype)
+    return memory_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.", dtype)
 
 
 def make_to_elements(dtype: str, *, placed: bool, adds: bool, numbered: bool = False) -> Any:
@@ -206,7 +210,8 @@ def make_to_elements(dtype: str, *, placed: bool, adds: bool, numbered: bool = F
 
         (_pieces_apart if adds else _pieces)(w, inner, write)
 
-    return vector_intrinsic("to_elements", 7, generate, "What windows give elements; see make_to_elements.", dtype)
+    doc = "What windows give elements; see make_to_elements."
+    return memory_intrinsic("to_elements", 7, generate, doc, dtype, moves=placed and not adds)
 
 
 def _reciprocal(w: Writer, divisor: Any) -> Any:
@@ -243,4 +248,4 @@ def make_element_sum(dtype: str, *, placed: bool) -> Any:
 
         _pieces(w, inner, write)
 
-    return vector_intrinsic("element_sum", 7, generate, "Sums over windows; see make_element_sum.", dtype)
+    return memory_intrinsic("element_sum", 7, generate, "Sums over windows; see make_element_sum.", dtype)

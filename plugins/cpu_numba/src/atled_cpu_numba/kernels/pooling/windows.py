@@ -1,12 +1,12 @@
 """Pooling forward by windows of 2 x 2 with strides of 2, or 3 x 3 with 1 or 2: maxima without places, averages, sums.
 
 A row of windows after the other, from up to three rows of the plane, see `window_blocks`. Shares are made of planes.
-Averages and sums of 3 x 3 take half as it is, and long rows of bf16, by pairs of neighbours: in less time than casts.
+Windows of 3 x 3 take half as it is, and most long rows of bf16, by pairs of neighbours: in less time than casts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from atled_cpu_numba.kernels.pooling.block import Block
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
@@ -15,8 +15,10 @@ from atled_cpu_numba.kernels.shared.launch import ANY, REALS, in_lines, kernels_
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.store import Kernel
 
-_KINDS = ((2, 2), (3, 2), (3, 1))  # of windows: kernel and stride of both axes
-_AVERAGED = {(2, 2): REALS, (3, 2): ANY, (3, 1): ANY}  # dtypes that are taken as they are
+# Per kernel and stride of both axes the dtypes that are taken as they are. Of pairs of bf16 maxima with strides of 1
+# would need more registers than there are: casts take as long.
+_AVERAGED: Mapping[tuple[int, int], Sequence[str]] = {(2, 2): REALS, (3, 2): ANY, (3, 1): ANY}
+_LARGEST = {**_AVERAGED, (3, 1): (*REALS, "float16")}
 _WORDS = 8  # of two neighbours in bf16, in a vector
 
 
@@ -108,10 +110,8 @@ def _build(dtype: str, size: int, stride: int, maxima: bool) -> Callable[..., in
 def _kernels(maxima: bool) -> Mapping[tuple[int, int], Mapping[str, Kernel]]:
     name = "max_windows" if maxima else "average_windows"
     return {
-        kind: kernels_by_dtype(
-            f"{name}_{kind[0]}_{kind[1]}", _build, *kind, maxima, dtypes=REALS if maxima else _AVERAGED[kind]
-        )
-        for kind in _KINDS
+        kind: kernels_by_dtype(f"{name}_{kind[0]}_{kind[1]}", _build, *kind, maxima, dtypes=dtypes)
+        for kind, dtypes in (_LARGEST if maxima else _AVERAGED).items()
     }
 
 
@@ -122,7 +122,7 @@ _KERNELS = {"MaxPooling": _kernels(True), "AveragePooling": _AVERAGES, "SumPooli
 def kernel_for(name: str, dtype: str, height: Axis, width: Axis) -> Kernel | None:
     """The kernel for windows along these axes, if there is one; MaxPooling makes no places."""
     kind = width.kernel, width.stride
-    if name not in _KERNELS or kind not in _KINDS or (height.kernel, height.stride) != kind:
+    if name not in _KERNELS or kind not in _AVERAGED or (height.kernel, height.stride) != kind:
         return None
     # Each window sees an element, of which there are some, and only one at each end is cut.
     taken = all(axis.result and axis.pad in (0, 1) and axis.source > max(0, _start(axis)) for axis in (height, width))

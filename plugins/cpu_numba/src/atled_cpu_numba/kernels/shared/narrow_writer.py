@@ -25,11 +25,14 @@ class NarrowWriter(Writer):
     What is stored must come of nothing but what has been loaded, and of constants: `from_narrow` of `rounded`.
 
     dtype: of the memory.  moves: whether what is stored has been loaded or is 0, so that nothing is to be rounded.
+    compared: whether what is loaded is compared with each other. LLVM compares numbers that it knows to be widened
+        float16 as they were before, and widens them for that once more, each time.
     size: of a float as it is computed with.
     """
 
-    def __init__(self, builder: Any, dtype: str, *, moves: bool) -> None:
+    def __init__(self, builder: Any, dtype: str, *, moves: bool, compared: bool = False) -> None:
         super().__init__(builder)
+        self._is_hidden = compared and dtype == "float16"
         self.has_pairs = dtype == "bfloat16"
         self._dtype, self._stored, self._moves = dtype, STORED[dtype], moves
         self._stored_vector = ir.VectorType(self._stored, self.width)
@@ -45,14 +48,13 @@ class NarrowWriter(Writer):
             return self.builder.bitcast(self.load_one(pointer), ir.VectorType(self.float, 1))
         kind = ir.VectorType(self._stored, lanes)
         place = self.builder.bitcast(pointer, kind.as_pointer())
-        return widened(self, self.builder.load(place, align=2, typ=kind), self._dtype, lanes)
+        return self._hidden(widened(self, self.builder.load(place, align=2, typ=kind), self._dtype, lanes))
 
     def store_lanes(self, value: Any, pointer: Any, lanes: int) -> None:
         if lanes == 1:
             value = self.builder.bitcast(value, self.float)
         kind = self._stored if lanes == 1 else ir.VectorType(self._stored, lanes)
-        made = rounded(self, value, self._dtype, lanes, from_narrow=True)
-        self.builder.store(made, self.builder.bitcast(pointer, kind.as_pointer()), align=2)
+        self.builder.store(self._narrowed(value, lanes), self.builder.bitcast(pointer, kind.as_pointer()), align=2)
 
     def load(self, pointer: Any) -> Any:
         place = self.builder.bitcast(pointer, self._stored_vector.as_pointer())
@@ -60,7 +62,7 @@ class NarrowWriter(Writer):
 
     def store(self, value: Any, pointer: Any) -> None:
         place = self.builder.bitcast(pointer, self._stored_vector.as_pointer())
-        self.builder.store(self._narrowed(value), place, align=2)
+        self.builder.store(self._narrowed(value, self.width), place, align=2)
 
     def load_masked(self, pointer: Any, mask: Any, otherwise: Any = None) -> Any:
         # As whole numbers: LLVM has no masks for halves everywhere.
@@ -76,7 +78,7 @@ class NarrowWriter(Writer):
     def store_masked(self, value: Any, pointer: Any, mask: Any) -> None:
         numbers = ir.VectorType(_INT16, self.width)
         place = self.builder.bitcast(pointer, numbers.as_pointer())
-        value = self.builder.bitcast(self._narrowed(value), numbers)
+        value = self.builder.bitcast(self._narrowed(value, self.width), numbers)
         kind = [numbers, place.type, _INT32, mask.type]
         function = self.declare(f"llvm.masked.store.v{self.width}i16.p0", ir.VoidType(), kind)
         self.builder.call(function, [value, place, ir.Constant(_INT32, 2), mask])
@@ -99,7 +101,7 @@ class NarrowWriter(Writer):
     def store_pairs(self, even: Any, odd: Any, pointer: Any, mask: Any) -> None:
         """The other way."""
         builder, words = self.builder, self._words
-        lower, upper = (builder.zext(self._narrowed(value), words) for value in (even, odd))
+        lower, upper = (builder.zext(self._narrowed(value, self.width), words) for value in (even, odd))
         value = builder.or_(lower, builder.shl(upper, self._number(16)))
         place = builder.bitcast(pointer, words.as_pointer())
         if mask is None:
@@ -117,13 +119,21 @@ class NarrowWriter(Writer):
         return ir.Constant(self._words, [value] * self.width)
 
     def _widened(self, value: Any) -> Any:
-        return widened(self, value, self._dtype, self.width)
+        return self._hidden(widened(self, value, self._dtype, self.width))
 
-    def _narrowed(self, value: Any) -> Any:
+    def _hidden(self, value: Any) -> Any:
+        """A vector, of which LLVM is not to know what it was, if that matters; no instruction."""
+        if not self._is_hidden:
+            return value
+        function = self.declare(f"llvm.arithmetic.fence.v{value.type.count}f32", value.type, [value.type])
+        return self.builder.call(function, [value])
+
+    def _narrowed(self, value: Any, lanes: int) -> Any:
         if not (self._moves and self.has_pairs):
-            return rounded(self, value, self._dtype, self.width, from_narrow=True)
-        bits = self.builder.lshr(self.builder.bitcast(value, self._words), self._number(16))
-        return self.builder.trunc(bits, self._stored_vector)
+            return rounded(self, value, self._dtype, lanes, from_narrow=True)
+        words, kind = (element if lanes == 1 else ir.VectorType(element, lanes) for element in (_INT32, self._stored))
+        sixteen = ir.Constant(words, 16 if lanes == 1 else [16] * lanes)
+        return self.builder.trunc(self.builder.lshr(self.builder.bitcast(value, words), sixteen), kind)
 
 
 def memory_intrinsic(
@@ -134,10 +144,11 @@ def memory_intrinsic(
     dtype: str,
     *,
     moves: bool = False,
+    compared: bool = False,
 ) -> Any:
     """As `vector_intrinsic`, of arrays of any float; what generate writes reads and writes through its writer alone.
 
-    moves: as of `NarrowWriter`.
+    moves, compared: as of `NarrowWriter`.
     """
     if dtype in SIZES:
         return vector_intrinsic(name, argument_count, generate, doc, dtype)
@@ -147,7 +158,7 @@ def memory_intrinsic(
 
         def code(context, builder, signature, values):
             given = (builder.extract_value(values[0], i) for i in range(argument_count))
-            generate(NarrowWriter(builder, dtype, moves=moves), *given)
+            generate(NarrowWriter(builder, dtype, moves=moves, compared=compared), *given)
             return context.get_dummy_value()
 
         return signature, code

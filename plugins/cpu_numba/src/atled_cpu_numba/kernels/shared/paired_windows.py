@@ -45,13 +45,16 @@ class PairedLanes(Lanes):
     ) -> list[Any]:
         """See Lanes."""
         assert (kernel, stride) == (3, self._stride)
-        at = self.w.at(row, 0 if left else begin)
+        at, is_nearest = self.w.at(row, 0 if left else begin), otherwise is None
         if stride == 2:
             if left:
                 middle, last = self._pairs(at)
-                return [self._moved(last, -1), middle, last]
+                return [self._moved(last, -1, middle if is_nearest else None), middle, last]
             first, middle = self._pairs(at)
-            return [first, middle, self._moved(first, 1) if right else self._pairs(self.w.at(at, 1))[1]]
+            if not right:
+                return [first, middle, self._pairs(self.w.at(at, 1))[1]]
+            return [first, middle, self._moved(first, 1, middle if is_nearest else None)]
+        assert not is_nearest
         # Elements 0, 2, ... under the windows, then those from 1, 2 and 3 on.
         if left:
             b, c = self._pairs(at)
@@ -92,11 +95,12 @@ class PairedLanes(Lanes):
         even, odd = builder.shl(word, self._numbers(16)), builder.and_(word, self._numbers(_UPPER))
         return builder.bitcast(even, self._half), builder.bitcast(odd, self._half)
 
-    def _moved(self, value: Any, by: int) -> Any:
-        """Of each element the one `by` further on, 1 or -1, and 0 at the end."""
-        nothing = ir.Constant(self._half, [0.0] * self._count)
-        places = [lane + by if 0 <= lane + by < self._count else self._count for lane in range(self._count)]
-        return self._shuffle(value, nothing, places)
+    def _moved(self, value: Any, by: int, nearest: Any = None) -> Any:
+        """Of each element the one `by` further on, 1 or -1, and at the end that of `nearest`, or 0."""
+        count = self._count
+        other = ir.Constant(self._half, [0.0] * count) if nearest is None else nearest
+        places = [lane + by if 0 <= lane + by < count else count + lane for lane in range(count)]
+        return self._shuffle(value, other, places)
 
     def _joined(self, even: Any, odd: Any) -> Any:
         return self._shuffle(even, odd, range(2 * self._count))
