@@ -11,7 +11,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
-from atled.dtypes import in_native_order
+from atled.dtypes import in_native_order, is_float
 from atled.errors import RefusedError, four_parts, taken_apart
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING
@@ -177,9 +177,8 @@ class Inference:
         """What was given for an input as an array of a dtype that the plans take."""
         desc = self._descs[number]
         if type(given) is not np.ndarray:
-            has_dtype = hasattr(given, "dtype")
             try:
-                given = np.asarray(given) if has_dtype else np.asarray(given, desc.dtype)
+                given = np.asarray(given) if hasattr(given, "dtype") else _array_of_numbers(given, desc.dtype)
             except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last by arrays of others
                 raise TypeError(
                     four_parts(
@@ -325,3 +324,17 @@ def _refused(wrong: str, remedy: str) -> ValueError:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _array_of_numbers(given: Any, dtype: np.dtype) -> np.ndarray:
+    """An array of Python's numbers, in lists or buffers, of a dtype; of their own where that would lose fractions.
+
+    TypeError, ValueError, OverflowError: they are none, or do not fit.
+    """
+    # Without the dtype at first: with it, NumPy makes NaN of None, numbers of text, and whole numbers of fractions.
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"NumPy makes an array of {array.dtype} of it")
+    if is_float(dtype):
+        return array.astype(dtype)
+    return array if array.dtype.kind == "f" else np.asarray(given, dtype)

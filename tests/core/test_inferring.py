@@ -306,3 +306,24 @@ def test_an_explanation_does_not_say_that_a_view_of_a_parameter_is_computed_once
     x, weight = nn.Variable((2, 4)), nn.Variable((4, 4))
     explained = nn.explain(nn.inference(F.reshape(weight, (2, 8)) * F.concatenate(x, x), x))
     assert [call.elsewhere for call in explained.calls] == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    "given", [None, [[None, 1.0]], [["1", "2"]], [[b"1", b"2"]], [[1j, 0]], [[2**70, 0]], [[1], [1, 2]]]
+)
+def test_what_holds_no_numbers_is_refused_and_not_taken_for_nan(given):
+    x = nn.Variable((1, 2))
+    with pytest.raises(TypeError, match=r"(?s)inputs\[0\] of type .*: it does not become an array of float32"):
+        nn.inference(F.exp(x), x)(given)
+
+
+def test_python_numbers_are_taken_where_nothing_is_lost():
+    x, i = nn.Variable((1, 2)), nn.Variable.from_numpy_array(np.array([[0, 1]], np.int32))
+    twice, picked = nn.inference(x * 2, x), nn.inference(F.embed(i, nn.Variable.from_numpy_array(np.eye(2))), i)
+    for given in ([[0.5, True]], ((0.5, 1),), memoryview(np.array([[0.5, 1]]))):
+        assert twice(given).tolist() == [[1, 2]]
+    assert picked([[1, 0]]).tolist() == [[[0, 1], [1, 0]]]
+    with pytest.raises(TypeError, match=r"the input is int32, to which float64 is not cast without loss"):
+        picked([[0.7, 1.2]])
+    with pytest.raises(TypeError, match=r"it does not become an array of int32"):
+        picked([[2**40, 0]])
