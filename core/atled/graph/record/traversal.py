@@ -10,6 +10,8 @@ from atled.ops.spec import OpSpec
 
 def needs_gradient(value: Value) -> bool:
     """Whether a gradient reaches a value: by its need_grad, else by those of the values that it is computed from."""
+    if value.need_grad is not None:  # as that of every parameter is, of which there may be thousands
+        return bool(value.need_grad)
     needs: dict[Value, bool] = {}
     stack = [value]
     while stack:
