@@ -58,7 +58,8 @@ def _put(message: Message, field: Any, value: Any) -> None:
     elif field.is_repeated:
         getattr(message, field.name).extend(value)
     else:
-        setattr(message, field.name, value)
+        # The number that a logical function reads as a truth value is one in the format.
+        setattr(message, field.name, bool(value) if field.cpp_type == field.CPPTYPE_BOOL else value)
 
 
 def taken_attributes(asked: str, function: Message, spec: OpSpec, batch_size: int) -> dict[str, Any]:

@@ -181,6 +181,19 @@ def test_no_axes_are_kept_as_none_and_all_as_all(path, compute, given):
     np.testing.assert_array_equal(net.outputs["y"].d, y.d)
 
 
+@pytest.mark.parametrize("compute", [F.logical_and_scalar, F.logical_or_scalar, F.logical_xor_scalar])
+@pytest.mark.parametrize("value", [True, False, 0.5])
+def test_numbers_that_are_read_as_truth_values_are_kept_as_those(path, compute, value):
+    x = nn.Variable.from_numpy_array(np.array([[0, 1, 0.25]], np.float32))
+    y = compute(x, value)
+    y.forward()
+    save(path, contents_of(x, y=y))
+    net = NnpLoader(path).get_network("net")
+    net.inputs["x"].d = x.d
+    net.outputs["y"].forward()
+    np.testing.assert_array_equal(net.outputs["y"].d, y.d)
+
+
 @pytest.mark.parametrize("axis", [None, 1, (0, 1)])
 @pytest.mark.parametrize("with_array", [False, True])
 def test_a_clipped_norm_is_saved_as_functions_that_nnabla_has(path, axis, with_array):
