@@ -45,6 +45,7 @@ def main() -> int:
     cases = [(case, arrays) for case, arrays in all_cases() if arguments.only in case["id"]]
     with tempfile.TemporaryDirectory(prefix="atled-check-nnabla-") as folder:
         results = run_all(cases, nnabla_python, Path(folder) / "run")
+        cases = [(case, arrays) for case, arrays in cases if case["id"] in results["atled"]]
         names = [name for name in PROGRAMS if arguments.only in name]
         losses = run_programs(names, nnabla_python, Path(folder) / "programs")
     differences = [

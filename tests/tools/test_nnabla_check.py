@@ -94,6 +94,39 @@ def test_the_page_tells_how_far_the_losses_of_programs_are_apart():
 @pytest.mark.parametrize("wanted", ["affine-0", "split-1", "batch_normalization-0", "solver-Adam-1", "PF-0-affine"])
 def test_a_case_runs_in_atled(wanted, tmp_path):
     case, arrays = next((case, arrays) for case, arrays in all_cases() if case["id"] == wanted)
+    (tmp_path / "atled").mkdir()
     results = run_case(Library("atled"), case, arrays, tmp_path)
     assert not {"error", "backward_error"} & results.keys()
     assert results
+
+
+def case_named(identity):
+    return next((case, arrays) for case, arrays in all_cases() if case["id"] == identity)
+
+
+def test_a_call_is_saved_as_a_network_that_the_other_library_runs(tmp_path):
+    library = Library("atled")
+    (tmp_path / "atled").mkdir()
+    case, arrays = case_named("affine-0")
+    own = run_case(library, case, arrays, tmp_path)
+    (tmp_path / "atled").rename(tmp_path / "nnabla")
+    network, given = case_named("network-affine-0")
+    assert given is arrays or given.keys() == arrays.keys()
+    loaded = run_case(library, network, given, tmp_path)
+    assert list(loaded) == ["y0"]
+    np.testing.assert_array_equal(loaded["y0"], own["y0"])
+
+
+def test_a_call_that_cannot_be_saved_is_a_refusal_of_its_network(tmp_path):
+    library = Library("atled")
+    for name in ("atled", "nnabla"):
+        (tmp_path / name).mkdir()
+    case, arrays = case_named("identity-0")
+    case = {**case, "inputs": ["y0"]}  # the name of an output
+    run_case(library, case, {"y0": arrays["in0"]}, tmp_path)
+    (refused,) = (tmp_path / "atled").iterdir()
+    refused.rename(tmp_path / "nnabla" / refused.name)
+    network, _ = case_named("network-identity-0")
+    loaded = run_case(library, network, {}, tmp_path)
+    assert str(loaded["error"]).startswith("nnabla does not save it: ValueError: ")
+    assert [d.what for d in compare(network, loaded, {"y0": array(1.0)})] == ["refusal"]

@@ -42,7 +42,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     # What is a decision: atled follows release 1.0, or is stricter.
     Explanation(
         "average_pooling|max_pooling|sum_pooling",
-        _ALL,
+        (*_ALL, "refusal"),  # of the file, which says the other shape
         "`ignore_border=False` gives ceil((in + 2 pad) / stride) as in release 1.0; 1.39 counts windows otherwise, "
         "which differs where the kernel is larger than the stride",
         case=r"ignore_border=False",
@@ -166,7 +166,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         "global_average_pooling",
-        _ALL,
+        (*_ALL, "refusal"),  # of the file, which says the other shape
         "any count of spatial axes will do and stays; NNabla knows two and gives (N, C, 1, 1)",
     ),
     Explanation(
@@ -195,8 +195,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         "sum|mean|max|min|prod|clip_grad_by_norm|transpose",
-        ("refusal", "backward"),
-        "axes may be counted from the end; NNabla refuses this, or crashes",
+        (*_ALL, "refusal", "backward"),
+        "axes may be counted from the end; NNabla refuses this, crashes, or gives what it finds beside the shape",
         case=r"axes=\((-1, 0|0, -1, 1)\)",
     ),
     Explanation(
@@ -216,6 +216,13 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         ("refusal",),
         "bounds broadcast; NNabla wants no axis of size 0 and equal counts of axes",
         detail="Dimensions differ|Size at shape",
+    ),
+    Explanation(
+        "slice",
+        ("refusal",),
+        "NNabla sets a function up once more as it saves it; a negative start has become another one by then, and what "
+        "is in the file does not hold together",
+        detail="the description is damaged",
     ),
     Explanation("concatenate", ("refusal",), "one array will do", detail="at least 2 inputs"),
     Explanation("split", ("refusal",), "an axis of size 1 will do", detail="at least 2 outputs"),

@@ -29,6 +29,7 @@ _KINDS = {
     "load": "parameter files of the other library read",
     "save network": "networks (.nnp) written",
     "load network": "networks of the other library run",
+    "load function": "calls of functions as networks (.nntxt) of the other library run",
 }
 
 

@@ -10,9 +10,12 @@ import json
 import logging
 import sys
 import warnings
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
+
+_OUTPUTS = [f"y{position}" for position in range(100)]  # more than any function has
 
 
 class Library:
@@ -53,7 +56,43 @@ def _function(library, case, arrays, folder):
             results[f"x{position}"] = np.array(variable.d)
     if case["grad"]:
         results.update(_gradients(library, case, inputs, outputs))
+    if case["saved"]:  # last, since NNabla sets up again what it saves, and forgets what forward has found
+        _save_function(library, case, inputs, outputs, folder)
     return results
+
+
+def _save_function(library, case, inputs, outputs, folder):
+    """Writes a network of the call alone, or why it cannot be saved."""
+    path = folder / library.name / case["id"]
+    names = {name: variable for name, variable in zip(case["inputs"], inputs, strict=True) if name is not None}
+    network = {
+        "name": "net",
+        "batch_size": 1,
+        "outputs": {f"y{position}": output for position, output in enumerate(outputs)},
+        "names": names,
+    }
+    executor = {"name": "runtime", "network": "net", "data": list(names), "output": list(network["outputs"])}
+    save = importlib.import_module(f"{library.name}.utils.save").save
+    try:
+        save(f"{path}.nntxt", {"networks": [network], "executors": [executor]}, variable_batch_size=False)
+    except Exception as error:
+        Path(f"{path}.refused").write_text(_in_words(error))
+
+
+def _load_function(library, case, arrays, folder):
+    """Runs the network of one call that the other library wrote."""
+    other = "atled" if library.name == "nnabla" else "nnabla"
+    path = folder / other / case["of"]
+    refused = Path(f"{path}.refused")
+    if refused.exists():
+        return {"error": np.array(f"{other} does not save it: {refused.read_text()}")}
+    graphs = importlib.import_module(f"{library.name}.utils.nnp_graph")
+    network = graphs.NnpLoader(f"{path}.nntxt").get_network("net", batch_size=1)
+    for name, array in arrays.items():
+        network.inputs[name].d = array.astype(np.float32) if array.dtype.kind == "f" else array
+    outputs = list(takewhile(lambda output: output is not None, map(network.variables.get, _OUTPUTS)))
+    (library.functions.sink(*outputs) if len(outputs) > 1 else outputs[0]).forward()
+    return {f"y{position}": np.array(output.d) for position, output in enumerate(outputs)}
 
 
 def _gradients(library, case, inputs, outputs):
@@ -209,6 +248,7 @@ _KINDS = {
     "load": _load,
     "save network": _save_network,
     "load network": _load_network,
+    "load function": _load_function,
 }
 
 
