@@ -251,6 +251,11 @@ class RebuiltPlan(ABC):
         makers = {call: numbers[made[0]] for call, made in enumerate(structure.made)}
         self._floats = float_sources(plan, makers)
 
+    @property
+    def reads_seed_once(self) -> bool:
+        """Whether the seed is read during a run and never again, in host memory: it may be an array of the user's."""
+        return False
+
     def reads(self, unstored: Collection[tuple[int, int]]) -> bool:
         """Whether it reads some of what is named in `Before.unstored`."""
         return any((number, what) in unstored for number, what, _ in self._inputs)
@@ -287,6 +292,11 @@ class _NativePlan(RebuiltPlan):
     def __init__(self, compiled: BackwardPlan, backward: Backward, found: Found) -> None:
         super().__init__(compiled, backward, found)
         self._by_address = by_address(compiled.plan, self._given)
+
+    @property
+    def reads_seed_once(self) -> bool:
+        """See RebuiltPlan."""
+        return not self._unstored  # of which the recipe has the seed
 
     def _compute(self, found: Found, seed: ArrayCell) -> list[ArrayCell]:
         values, wanted = found.walk.values, found.wanted

@@ -477,3 +477,68 @@ def test_a_recurrent_layer_gives_the_gradients_of_a_recorded_one(runs: list[int]
         for found, wanted in zip(trained(step, auto=True), trained(step, auto=False), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert runs
+
+
+GIVEN = np.array([[1, -2], [np.inf, 0.5]], np.float32)
+
+
+@pytest.fixture
+def at_once() -> Iterator[None]:
+    with nn.auto_forward():
+        yield
+
+
+def test_a_gradient_that_is_given_is_read_and_left_as_it_is(at_once: None, monkeypatch: pytest.MonkeyPatch):
+    rebuilt.REBUILT.clear()
+    copied: list[object] = []
+    monkeypatch.setattr(backward, "seed_of", lambda *given, of=backward.seed_of: copied.append(1) or of(*given))
+    x = nn.Variable.from_numpy_array(np.array([[3, 4], [5, 6]], np.float32), need_grad=True)
+    given = nn.NdArray.from_numpy_array(GIVEN)
+    for step in range(5):
+        y = x * 2.0
+        x.grad.zero()
+        given.data[0, 1] = step  # which the next backward reads
+        y.backward(given)
+        expected = GIVEN.copy()
+        expected[0, 1] = step
+        np.testing.assert_array_equal(given.data, expected)
+        given.data[...] = 99
+        np.testing.assert_array_equal(x.g, 2 * expected)
+        given.data[...] = GIVEN
+    assert len(copied) == 2  # before there were plans, for a gradient without memory and one with
+
+
+@pytest.mark.parametrize("which", ["x.grad", "x.data", "y.data", "y.grad", "w.grad", "double"])
+def test_a_gradient_that_is_an_array_of_the_graph_is_what_it_was_before(at_once: None, which: str):
+    values = np.array([[3, 4], [5, 6]], np.float32)
+    for step in range(5):
+        x, w = (nn.Variable.from_numpy_array(values + n, need_grad=True) for n in range(2))
+        x.grad.data[...], w.grad.data[...] = 7, 9
+        y = x * w
+        y.grad.data[...] = step
+        arrays = {"x.grad": x.grad, "x.data": x.data, "y.data": y.data, "y.grad": y.grad, "w.grad": w.grad}
+        if which == "double":
+            given = nn.NdArray.from_numpy_array(np.array([[1, 2], [3, 4]], np.float64))
+        else:
+            given = arrays[which]
+        seed = given.data.astype(np.float32)
+        y.backward(given)
+        np.testing.assert_array_equal(x.g, 7 + seed * (values + 1))
+        np.testing.assert_array_equal(w.g, 9 + seed * values)
+
+
+def test_gradients_in_the_middle_are_those_of_the_run_whatever_is_written_into_the_given_one(at_once: None):
+    given = nn.NdArray.from_numpy_array(np.ones((2, 2), np.float32))
+    for _ in range(5):
+        x = nn.Variable.from_numpy_array(np.ones((2, 2), np.float32), need_grad=True)
+        h = x * 2.0
+        function = h.parent
+        y = F.tanh(h * 3.0) * 5.0
+        del h
+        given.data[...] = 1
+        y.backward(given)
+        given.data[...] = 100
+        (h,) = function.outputs
+        expected = 15 * (1 - np.tanh(6.0) ** 2)
+        np.testing.assert_allclose(h.g, np.full((2, 2), expected), rtol=1e-2)
+        np.testing.assert_allclose(x.g, np.full((2, 2), 2 * expected), rtol=1e-2)
