@@ -90,13 +90,13 @@ def take_back(parameters: Iterable[Tracked], times: int) -> None:
 
 
 class Solver:
-    """Base of all solvers.
+    """Base of all solvers. A subclass of your own, which has no update op, defines `update`.
 
     A parameter whose gradient was not written since `zero_grad` is skipped by every method. Parameters are updated
     in float32, also under a half Context, and in float64 where they hold float64.
     """
 
-    _op: ClassVar[str]
+    _op: ClassVar[str] = ""  # of subclasses here
     _states: ClassVar[tuple[str, ...]] = ()  # names, those of NNabla, in the order of the op's arrays
 
     def __init__(self) -> None:
@@ -313,21 +313,34 @@ class Solver:
 
     def learning_rate(self) -> float:
         """The present learning rate."""
-        raise NotImplementedError
+        raise self._lacks("learning_rate")
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Change the learning rate."""
-        raise NotImplementedError
+        raise self._lacks("set_learning_rate")
 
     def _hyper(self, parameter: Tracked) -> Mapping[str, float]:
         """The float attributes of the update op for one parameter."""
-        raise NotImplementedError
+        return {}
+
+    def _lacks(self, method: str) -> NotImplementedError:
+        return NotImplementedError(
+            four_parts(
+                f"{self.name}.{method}",
+                "the class does not define it, and has none from a solver of atled",
+                "",
+                f"define {method}, or begin with a solver such as Sgd; in update, arrays compute at once: "
+                "w.data.copy_from(w.data - rate * w.grad)",
+            )
+        )
 
     # Execution.
 
     @property
     def update_op(self) -> str:
         """Name of the op that moves a parameter: of its array, its gradient and its states."""
+        if not self._op:
+            raise self._lacks("update")
         return self._op
 
     def tracked(self) -> list[Tracked]:
@@ -370,7 +383,7 @@ class Solver:
         """Run the update op on every parameter, after changes of its gradient."""
         if not active:
             return
-        names = SPECS[self._op].float_names
+        names = SPECS[self.update_op].float_names
         given = [change.value for change in changes]
         by_steps: dict[int, list[float]] = {}  # the same for all parameters that have moved equally often
         floats: list[float] = []
@@ -384,7 +397,7 @@ class Solver:
         def arrays() -> list[Updated]:
             return [Updated(p.variable.shape, (p.variable.value.data.cell, p.gradient, *p.states)) for p in active]
 
-        ops = [*(change.op for change in changes), self._op]
+        ops = [*(change.op for change in changes), self.update_op]
         run_updates(ops, tuple(map(id, active)), arrays, floats, context_in_force(), self._plans, progress)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -687,3 +687,43 @@ def test_parameters_that_are_set_again_and_again_are_bound_once(monkeypatch: pyt
 def test_a_misspelt_solver_is_told_the_nearest_one() -> None:
     with pytest.raises(AttributeError, match=r"atled\.solvers\.Adamm: no such solver[\s\S]*did you mean 'Adam'"):
         S.Adamm  # noqa: B018  # what is asked is whether it is there
+
+
+class ByHand(S.Solver):
+    """Gradient descent that a program writes itself."""
+
+    def update(self) -> None:
+        for parameter in self.get_parameters().values():
+            parameter.data.copy_from(parameter.data - parameter.grad * 0.5)
+
+
+def test_a_solver_of_ones_own_has_what_all_have_and_its_own_update() -> None:
+    w = leaf([1.0, 2.0])
+    solver = ByHand()
+    solver.set_parameters({"w": w})
+    w.g = [2, 4]
+    solver.weight_decay(1.0)
+    solver.update()
+    assert w.d.tolist() == [-0.5, -1] and solver.info == {} and "ByHand" in repr(solver)
+    solver.zero_grad()
+    assert w.g.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "method"),
+    [
+        (lambda solver: solver.learning_rate(), "learning_rate"),
+        (lambda solver: solver.set_learning_rate(1), "set_learning_rate"),
+        (lambda solver: solver.update(), "update"),
+        (lambda solver: nn.compile_step(F.sum(solver.get_parameters()["w"] ** 2), solver)(), "update"),
+    ],
+    ids=["learning rate", "setting it", "update", "compiled step"],
+)
+def test_what_a_solver_of_ones_own_lacks_is_told(call: Callable[[S.Solver], object], method: str) -> None:
+    solver = S.Solver()
+    w = leaf([1.0])
+    solver.set_parameters({"w": w})
+    w.g = 1
+    with pytest.raises(NotImplementedError, match=rf"(?s)Solver.{method}: .*What to do: define {method}"):
+        call(solver)
+    assert w.d == 1
