@@ -212,9 +212,9 @@ class Variable(Operators):
     def forward(self, clear_buffer: bool = False, clear_no_need_grad: bool = False) -> None:
         """Compute it from the leaves. The flags allow memory to be given back early and never change a result.
 
-        clear_buffer: no backward follows, as in inference and validation. From the third forward in a row on that says
-            so, and behind which there was none, nothing is stored for one. If one follows all the same, what it reads
-            is computed again, or RuntimeError is raised where a leaf was written since; from then on it is stored.
+        clear_buffer: no backward follows, as in inference and validation. The third forward that says so is believed,
+            if there was never a backward from here: it stores nothing for one. If one follows all the same, what it
+            reads is computed again, or RuntimeError is raised where a leaf was written since; then on it is stored.
         """
         forward(self.value, clear_buffer)
 

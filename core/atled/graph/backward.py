@@ -59,7 +59,7 @@ def backward(root: Value, grad: Gradient) -> None:
         if root.is_leaf:
             raise _leaf_error(root)
         roots = roots_of((root,))
-    if roots.cleared_count >= 0:
+    if roots.may_clear:
         roots.refuse_clearing()
     is_looked_for = not is_observed()
     found, known = None, None

@@ -54,7 +54,7 @@ def forward_all(values: Sequence[Value], clears: bool = False) -> None:
 
 
 def _run(roots: Roots, clears: bool) -> None:
-    if clears or roots.cleared_count > 0:
+    if clears or roots.stores_less:
         roots.count(clears)
     before: Forward | None = roots.forward
     trust = None if before is None else before.trust
@@ -76,7 +76,7 @@ def _run(roots: Roots, clears: bool) -> None:
 def plan_forward(roots: Roots) -> Forward:
     """What computes some roots; that of last time where nothing changed since."""
     planned: Forward | None = roots.forward
-    if planned is not None and planned.binding.epoch == EPOCH.value and planned.stores_less is roots.stores_less:
+    if planned is not None and planned.binding.epoch == EPOCH.value:
         return planned
     # A fifth of what `import atled` would take, and nothing is planned before.
     from atled.graph.compile.plans import PLANNING

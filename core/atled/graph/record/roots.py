@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from atled.arrays.epoch import EPOCH
 from atled.graph.record.value import Value
 from atled_contexts import lock_across_forks
 
@@ -13,7 +14,7 @@ Key = tuple[weakref.ref[Value], ...]
 
 
 _CLEARED_RUNS = 3
-"""In a row that were told that no backward follows, and behind which none did, until one is trusted to be right."""
+"""That were told that no backward follows, and behind which none did, until the last of them is believed."""
 
 
 class Roots:
@@ -22,8 +23,8 @@ class Roots:
     It lives as long as each of them does: that of one value belongs to the value, that of several to that of the first.
     In no table of the process: what it holds may hold the values, and such circles must stay collectable.
 
-    cleared_count: of the last forwards in a row that were told that no backward follows; -1 once one followed.
-    stores_less: whether forward is to store nothing for a backward, which never came.
+    stores_less: whether forward is to store nothing for a backward, as some were told that none follows.
+    may_clear: whether there was never a backward.
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
     first_run: number of the writes before a forward by the plan of an earlier graph, 0 if there was none.
     seeds: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
@@ -33,12 +34,14 @@ class Roots:
     __slots__ = (
         "__weakref__",
         "_ends",
+        "_missing",
+        "_patience",
         "_references",
         "_several",
         "backward",
-        "cleared_count",
         "first_run",
         "forward",
+        "may_clear",
         "seeds",
         "stores_less",
         "walk",
@@ -50,8 +53,9 @@ class Roots:
         self._several: dict[Key, Roots] = {}
         # Any: what plans is above the records that it plans for.
         self.forward: Any = None
-        self.cleared_count = 0
         self.stores_less = False
+        self.may_clear = True
+        self._patience = self._missing = _CLEARED_RUNS  # of `_missing` each that is told so takes one
         self.backward: Any = None
         self.first_run = 0
         self.seeds: list[Any] = [None] * len(values)
@@ -64,14 +68,23 @@ class Roots:
 
     def count(self, clears: bool) -> None:
         """A forward begins; clears: whether it is told that no backward follows."""
-        if self.cleared_count >= 0:
-            self.cleared_count = self.cleared_count + 1 if clears else 0
-            self.stores_less = self.cleared_count >= _CLEARED_RUNS
+        if clears and self._missing:
+            self._missing -= 1
+        elif not clears:  # and those before were: two plans in turns would each be bound anew
+            self._patience *= 2
+            self._missing = self._patience
+        self._store_less(not self._missing)
 
     def refuse_clearing(self) -> None:
         """There was a backward: from now on forward stores what the next one would read."""
-        self.cleared_count = -1
-        self.stores_less = False
+        self.may_clear = False
+        self._missing = -1
+        self._store_less(False)
+
+    def _store_less(self, flag: bool) -> None:
+        if flag != self.stores_less:
+            self.stores_less = flag
+            EPOCH.bump()  # the plan of last time is another one's
 
     def several(self, values: Sequence[Value]) -> Roots:
         """The record of several roots of which the first is the one here."""

@@ -47,7 +47,7 @@ def clear(y, times):
         y.forward(clear_buffer=True)
 
 
-def test_the_third_in_a_row_stores_nothing_for_a_backward(graph):
+def test_the_third_stores_nothing_for_a_backward(graph):
     *_, y = graph
     clear(y, 2)
     before = stored_count(y)
@@ -181,3 +181,15 @@ def test_running_statistics_move_once_per_forward():
     clear(y, 3)
     y.backward()
     assert_array_equal(mean.d.ravel(), np.float32([3, 4]) * (1 - 0.125))
+
+
+def test_forwards_of_both_kinds_in_turns_are_planned_ever_less_often(graph):
+    *_, y = graph
+    believed = []
+    for number in range(60):
+        clear(y, 1)
+        if stored_count(y) == 1:
+            believed.append(number)
+        y.forward()
+        assert stored_count(y) > 1
+    assert believed == [2, 8, 20, 44]
