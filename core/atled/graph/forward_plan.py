@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
@@ -12,7 +12,7 @@ from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.constants.cut import Cut, Imported
-from atled.graph.constants.folded import Folds, foldings_of
+from atled.graph.constants.folded import Folding, Folds, foldings_of
 from atled.graph.constants.held import CutPlan, HeldConstants
 from atled.graph.constants.history import History
 from atled.graph.nodes.ir import Graph, IRValue
@@ -195,33 +195,36 @@ def _constants(
     return HeldConstants(History(leaves, compiled.choices, varies, first_run), structure.cells, compile_with, bind)
 
 
-def _graph_of(structure: Structure) -> Graph:
-    return Graph(structure.functions[-1].context, structure.aliases)
-
-
-def _stored(recorded: AsNodes, unstored: frozenset[int]) -> list[IRValue | None]:
-    """What of the results of calls is stored."""
-    return [recorded.result(call, position) for call, position in results_of(recorded.structure, unstored)]
-
-
 def _compile(structure: Structure, unstored: frozenset[int]) -> ForwardPlan:
-    graph = _graph_of(structure)
-    results = _stored(AsNodes(graph, structure, computed=False), unstored)
-    choices = () if structure.overwritten else Cut(graph, results, len(structure.shapes)).choices
+    graph, results, cut = _cut(structure, unstored, {})
+    choices = () if structure.overwritten else cut.choices
     folds = {folding.leaves: None for folding in foldings_of(structure, unstored).values()}
     return ForwardPlan(lower(graph, results), tuple({**dict.fromkeys(choices), **folds}))
+
+
+def _cut(
+    structure: Structure, unstored: frozenset[int], foldings: Mapping[int, Folding]
+) -> tuple[Graph, list[IRValue | None], Cut]:
+    """The calls as nodes, what of their results is stored, and what of them depends on which leaves.
+
+    foldings: by number of the call the normalizations that go into the product before them.
+    """
+    graph = Graph(structure.functions[-1].context, structure.aliases)
+    folds = Folds(graph, structure, foldings)
+    recorded = AsNodes(graph, structure, computed=False, instead=folds.result_of)
+    results = [recorded.result(call, position) for call, position in results_of(structure, unstored)]
+    return graph, results, Cut(graph, results, len(structure.shapes), folds.made)
 
 
 def _compile_cut(
     structure: Structure, unstored: frozenset[int], leaves: frozenset[int], only: Collection[Imported] | None
 ) -> CutPlan:
     """The plan that reads what depends on some leaves alone as outside arrays."""
-    graph = _graph_of(structure)
     # Where not all has room, what goes into a product without being kept would be computed at each run.
     possible = foldings_of(structure, unstored).items() if only is None else ()
-    folds = Folds(graph, structure, {number: each for number, each in possible if each.leaves <= leaves})
-    recorded = AsNodes(graph, structure, computed=False, instead=folds.result_of)
-    results = _stored(recorded, unstored)
-    cut = Cut(graph, results, len(structure.shapes), folds.made)
+    foldings = {number: each for number, each in possible if each.leaves <= leaves}
+    graph, results, cut = _cut(structure, unstored, foldings)
+    if not cut.has_all_wanted(leaves):  # they are made on a device
+        graph, results, cut = _cut(structure, unstored, {})
     imported = cut.import_values(leaves, len(structure.cells), float_values(graph, structure), only)
     return CutPlan(lower(graph, results), imported)

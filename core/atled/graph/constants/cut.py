@@ -100,6 +100,11 @@ class Cut:
         read = sum(each.desc.nbytes for each in node.inputs if each is not None)
         return value.desc.nbytes <= read and self._stored.isdisjoint(node.outputs)
 
+    def has_all_wanted(self, leaves: Collection[int]) -> bool:
+        """Whether all values that are wanted depend on some leaves alone, in host memory."""
+        origins = map(self._origin, self._wanted)
+        return all(origin is not None and origin.arrays.issubset(leaves) for origin in origins)
+
     @property
     def choices(self) -> tuple[frozenset[int], ...]:
         """Sets of leaves of which something worthwhile is computed."""

@@ -36,6 +36,7 @@ def foldings_of(structure: Structure, unstored: Collection[int]) -> dict[int, Fo
         structure.aliases[references[position]]
         for function, references in zip(structure.functions, structure.references, strict=True)
         for position in {*function.mutated, *function.spec.inplace.values()}
+        if references[position] >= 0
     }
     for number, function in enumerate(structure.functions):
         # Where equal inputs must give equal bits, no run may round otherwise than the one before it.

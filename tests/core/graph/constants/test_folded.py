@@ -231,3 +231,11 @@ def test_an_empty_batch_stays_empty():
         x.d = np.zeros(x.shape)
         y.forward()
         assert y.d.shape == (0, 4, 2, 2)
+
+
+def test_on_a_device_normalization_stays():
+    with nn.context_scope(nn.Context(["sim:float", "cpu:float"])):
+        layers = Layers("convolution")
+        run(layers.x, layers.y, 4)
+        assert not layers.is_folded
+        layers.check()
