@@ -12,7 +12,7 @@ SOURCES = sorted(
     [
         *ROOT.glob("plugins/*/src/**/*.py"),
         *ROOT.glob("examples/*/src/**/*.py"),
-        *TEMPLATE.glob("src/**/*.tmpl"),
+        *TEMPLATE.glob("*/src/**/*.tmpl"),
     ]
 )
 PAGES = [ROOT / "docs" / name for name in ("kernels.md", "formulas.md", "own_ops.md")]
