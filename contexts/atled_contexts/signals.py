@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def is_of_a_handler(error: BaseException) -> bool:
@@ -27,33 +29,53 @@ def is_of_a_handler(error: BaseException) -> bool:
 def handlers_wait() -> Iterator[None]:
     """Within the block no handler of a signal runs: those that are due run behind it, and raise what they raise there.
 
-    Python runs them in the main thread alone: in others this does nothing. It takes some microseconds.
+    Python runs them in the main thread alone: in others this does nothing. It takes some microseconds, of which most is to ask for the handler of each signal.
     """
-    import signal  # as below
-
+    _, _, handle, send = _functions()
     due: dict[int, None] = {}
     former: dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
             for number, handler in _python_handlers():
                 former[number] = handler
-                signal.signal(number, lambda number, _: due.setdefault(number))
+                handle(number, lambda number, _: due.setdefault(number))
         yield
     finally:
         for number, handler in former.items():
-            signal.signal(number, handler)
+            handle(number, handler)
         for number in due:
-            signal.raise_signal(number)
+            send(number)
 
 
-def _python_handlers() -> Iterator[tuple[int, Callable[..., Any]]]:
+class _Functions(NamedTuple):
+    """numbers: of all signals.  handler_of, handle, send: `getsignal`, `signal` and `raise_signal`."""
+
+    numbers: Sequence[int]
+    handler_of: Callable[[int], Any]
+    handle: Callable[[int, Any], Any]
+    send: Callable[[int], None]
+
+
+@functools.cache
+def _functions() -> _Functions:
+    """Where there is one, of the module inside Python's: that makes enumerations, a microsecond for each signal."""
+    import signal  # lazy: only errors and few runs ask
+
+    try:
+        inner = importlib.import_module("_signal")
+    except ImportError:
+        inner = signal
+    numbers = tuple(sorted(map(int, signal.valid_signals())))
+    return _Functions(numbers, inner.getsignal, inner.signal, inner.raise_signal)
+
+
+def _python_handlers() -> list[tuple[int, Callable[..., Any]]]:
     """The signals that Python code handles, with their handlers."""
-    import signal  # lazily: only errors and few runs ask
-
-    for number in signal.valid_signals():
-        handler = signal.getsignal(number)
-        if callable(handler) and not isinstance(handler, signal.Handlers):
-            yield number, handler
+    numbers, handler_of, *_ = _functions()
+    # Where there is none, or one of another language, it is a number or None, or a member of an enumeration.
+    found = [number for number in numbers if callable(handler_of(number))]
+    handlers = [(number, handler_of(number)) for number in found]
+    return [(number, handler) for number, handler in handlers if not isinstance(handler, int)]
 
 
 def _handlers() -> Iterator[CodeType]:
