@@ -29,7 +29,7 @@ def is_of_a_handler(error: BaseException) -> bool:
 def handlers_wait() -> Iterator[None]:
     """Within the block no handler of a signal runs: those that are due run behind it, and raise what they raise there.
 
-    Python runs them in the main thread alone: in others this does nothing. It takes some microseconds, of which most is to ask for the handler of each signal.
+    Python runs them in the main thread alone: in others this does nothing. It takes some microseconds.
     """
     _, _, handle, send = _functions()
     due: dict[int, None] = {}
