@@ -216,8 +216,16 @@ def traced(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> tuple[
 
 
 def of_spares() -> dict[Any, tuple[int, int]]:
-    """Of each queue that is not empty, how many it has, and how many of them nobody else has."""
-    return {(spares.size, spares.dtype): (spares.count, spares.free_count()) for spares in all_spares() if spares.count}
+    """Of the queues of a size and dtype, how many arrays or bare cells they have, and how many of them nobody else has.
+
+    Ways may have different queues, and one may have two: which of these is listed first depends on the process.
+    """
+    found: dict[Any, tuple[int, int]] = {}
+    for spares in all_spares():
+        if spares.count:
+            count, free = found.get((spares.size, spares.dtype), (0, 0))
+            found[spares.size, spares.dtype] = count + spares.count, free + spares.free_count()
+    return found
 
 
 def spares_along(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> list[Any]:
