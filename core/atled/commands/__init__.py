@@ -23,7 +23,6 @@ from atled_contexts import ContextError, PluginError, SelectionError, SettingErr
 USER_ERROR = STATUS
 """Exit status where the user can mend it, as argparse has it."""
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-_NOT_READ = 141  # 128 + SIGPIPE
 
 
 class _Paragraphs(argparse.HelpFormatter):
