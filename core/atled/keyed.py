@@ -43,6 +43,7 @@ from atled.graph.keyed.programs import Program, described, leaves_of, program_of
 from atled.graph.keyed.sequences import RECORDERS, Said
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
+from atled.limits.alive import WeakRegister
 from atled.limits.caches import Generations, register_cache
 from atled.named_tuple import NamedTuple
 from atled.ops.own import OWN
@@ -63,6 +64,7 @@ __all__ = [
     "Pattern",
     "Runner",
     "View",
+    "WeakRegister",
     "outcome",
     "register_cache",
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Protocol
-from weakref import WeakSet, WeakValueDictionary, ref
+from weakref import WeakValueDictionary, ref
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.storage import HostStorage
+from atled.limits.alive import WeakRegister, alive
 from atled.limits.caches import register_cache
 from atled.limits.sizes import in_units
 from atled_contexts import lock_across_forks
@@ -50,7 +51,7 @@ class Constant:
         self._seen = seen
         self._quiet = 0
         self._reads = 0
-        self._holders: WeakSet[Holder] | None = None
+        self._holders: WeakRegister[Holder] | None = None
 
     def is_of(self, cells: Sequence[ArrayCell]) -> bool:
         """Whether these are the arrays, and no others that have their places in memory now."""
@@ -99,14 +100,14 @@ class Constant:
     def held_by(self, holder: Holder) -> None:
         """Tell somebody when it is dropped."""
         if self._holders is None:
-            self._holders = WeakSet()
+            self._holders = WeakRegister()
         self._holders.add(holder)
 
     def drop(self) -> None:
         """Keep it no longer."""
         self.kept = None
         holders, self._holders = self._holders, None
-        for holder in holders or ():
+        for holder in () if holders is None else holders.alive():
             holder.let_go()
 
 
@@ -185,7 +186,7 @@ class ConstantStore:
 
     def _kept(self) -> list[tuple[Constant, int]]:
         """Those that are kept, with their bytes."""
-        found = [(constant, constant.kept) for constant in list(self._known.values())]
+        found = [(constant, constant.kept) for constant in alive(self._known)]
         return [(constant, kept[0].nbytes) for constant, kept in found if kept is not None]
 
     def kept_bytes(self) -> int:

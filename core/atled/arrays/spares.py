@@ -19,6 +19,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Storage, Use
 from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
+from atled.limits.alive import alive
 from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks
 
@@ -30,7 +31,6 @@ _CHECK_EVERY = 16  # rings that were made
 _LIMIT = 2048  # arrays of a ring: so many results of one size dynamic graphs have in use at once
 
 Item = TypeVar("Item", NdArray, ArrayCell)
-S = TypeVar("S")
 _BYTE = np.dtype(np.uint8)
 _UNUSED = Use.NONE
 _FLOAT32 = np.dtype(np.float32)
@@ -380,12 +380,7 @@ def spare_workspaces_of(nbytes: int, place: Place = HOST) -> SpareWorkspaces:
 
 def all_spares() -> list[Spares[Any]]:
     """All rings there are."""
-    return _alive(_SPARES)
-
-
-def _alive(spares: WeakValueDictionary[Any, S]) -> list[S]:
-    """What is in a table, to which another thread may add meanwhile: its own iterators break off then."""
-    return [each for reference in spares.valuerefs() if (each := reference()) is not None]
+    return alive(_SPARES)
 
 
 class _Limits:
@@ -427,5 +422,5 @@ def clear_spares() -> None:
     """Keep nothing for later."""
     for spares in all_spares():
         spares.clear()
-    for workspaces in _alive(_WORKSPACES):
+    for workspaces in alive(_WORKSPACES):
         workspaces.clear()

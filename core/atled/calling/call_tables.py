@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable
 from typing import Any
 
 from atled.calling.auto_mode import get_auto_forward
 from atled.graph.keyed.kept import Kept
 from atled.graph.record.value import RecordedCall
+from atled.limits.alive import WeakRegister
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
 from atled_contexts import Context, context_in_force, discovery, is_observed
@@ -27,7 +27,7 @@ In the place of a generation, `_RECORDED` has what calls are recorded from: no p
 
 _RECORDED = -1
 
-INLINE_CACHES: weakref.WeakSet[Any] = weakref.WeakSet()
+INLINE_CACHES: WeakRegister[Any] = WeakRegister()
 """Those that have had a call; they know calls of all tables."""
 
 
@@ -89,7 +89,7 @@ def forget_calls() -> None:
     for table in list(_tables.values()):
         table.clear()  # descriptions that are kept know which table was theirs
     _tables.clear()
-    for cache in list(INLINE_CACHES):
+    for cache in INLINE_CACHES.alive():
         cache.forget()
     change_everywhere()
 

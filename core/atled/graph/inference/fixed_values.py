@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.constants import CONSTANTS
@@ -12,10 +12,11 @@ from atled.arrays.epoch import WRITES
 from atled.graph.inference.compiling import Compiled, FixedPlan
 from atled.graph.inference.folded_on_host import FoldedOnHost
 from atled.graph.inference.restlessness import Restlessness
+from atled.limits.alive import WeakRegister, alive
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
-_ALL: WeakSet[FixedValues] = WeakSet()
+_ALL: WeakRegister[FixedValues] = WeakRegister()
 _SMALL_BYTES = 1 << 14
 
 
@@ -69,7 +70,7 @@ class Generation:
 
     def held_bytes(self) -> int:
         """The bytes of the values that are there."""
-        return sum(map(_nbytes, list(self._known.values())))
+        return sum(map(_nbytes, alive(self._known)))
 
     def token(self, key: Hashable) -> ArrayCell:
         """An array of one element that stands for a value, also while that is not there."""
@@ -115,7 +116,7 @@ class FixedValues:
         for cell in self.parameters:
             cell.note_runs()
         self._generation = Generation(-1)
-        self._readers: WeakSet[Reader] = WeakSet()
+        self._readers: WeakRegister[Reader] = WeakRegister()
         self._lock = lock_across_forks()
         self._is_told = False
         self.restlessness = Restlessness()
@@ -163,7 +164,7 @@ class FixedValues:
                 if last.is_used and not renewed.is_used:  # most of it is old
                     self.restlessness.note_end(last.runs)
                 self._generation = renewed
-                for reader in list(self._readers):
+                for reader in self._readers.alive():
                     reader.renew()
                 self._tell()
             return self._generation
@@ -185,7 +186,7 @@ class FixedValues:
 
     def let_go(self) -> None:
         """Have all readers keep nothing that they have read."""
-        for reader in list(self._readers):
+        for reader in self._readers.alive():
             reader.let_go()
 
     def fits(self) -> bool:
@@ -227,8 +228,10 @@ def _nbytes(cell: ArrayCell) -> int:
 
 
 def _forget_all() -> None:
-    for values in list(_ALL):
+    for values in _ALL.alive():
         values.forget()
 
 
-register_cache("bytes of values of inferences", lambda: sum(values.held_bytes() for values in list(_ALL)), _forget_all)
+register_cache(
+    "bytes of values of inferences", lambda: sum(values.held_bytes() for values in _ALL.alive()), _forget_all
+)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
-from weakref import WeakSet
 
 from atled.graph.inference.working_memory import WorkingMemories
+from atled.limits.alive import WeakRegister
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
@@ -83,22 +83,22 @@ def _size(planned: Planned) -> int:
     return planned.step_count + 1
 
 
-_ALL: WeakSet[KeptPlans] = WeakSet()
+_ALL: WeakRegister[KeptPlans] = WeakRegister()
 
 
 def _clear_all() -> None:
-    for plans in list(_ALL):
+    for plans in _ALL.alive():
         plans.clear()
 
 
 def _forget_memories() -> None:
-    for plans in list(_ALL):
+    for plans in _ALL.alive():
         plans.memories.forget()
 
 
 def _idle_bytes() -> int:
-    return sum(plans.memories.idle_bytes() for plans in list(_ALL))
+    return sum(plans.memories.idle_bytes() for plans in _ALL.alive())
 
 
-register_cache("plans of inferences", lambda: sum(map(len, list(_ALL))), _clear_all)
+register_cache("plans of inferences", lambda: sum(map(len, _ALL.alive())), _clear_all)
 register_cache("bytes of working memory of inferences", _idle_bytes, _forget_memories)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from atled.keras_backend.compiling.specialized import Given, Specialized
 from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.expressions.messages import counted
-from atled.keyed import Copies, Description, NdArray, register_cache
+from atled.keyed import Copies, Description, NdArray, WeakRegister, register_cache
 
 _LIMIT = 64  # specializations of one function
 
@@ -167,15 +166,15 @@ def _list_of(outputs: Any) -> list[Any]:
     raise TypeError(four_parts(asked, "they are no list", "", "give an expression, a list of them, or None"))
 
 
-_FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
+_FUNCTIONS: WeakRegister[Function] = WeakRegister()
 
 
 def _count() -> int:
-    return sum(each.program_count for each in list(_FUNCTIONS))
+    return sum(each.program_count for each in _FUNCTIONS.alive())
 
 
 def _forget() -> None:
-    for each in list(_FUNCTIONS):
+    for each in _FUNCTIONS.alive():
         each.forget()
 
 

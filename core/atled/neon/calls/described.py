@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from atled.errors import four_parts
+from atled.keyed import WeakRegister
 from atled.named_tuple import NamedTuple
 from atled.neon.calls.layer_objects import LayerObject
 from atled.neon.transforms.transform import Transform
@@ -160,16 +161,16 @@ class DescribedCalls:
         kept.update(dict.fromkeys(keys, _Kept(described.program.run, result, needed, plain)))
 
 
-_BACKENDS = weakref.WeakSet[DescribedCalls]()
+_BACKENDS: WeakRegister[DescribedCalls] = WeakRegister()
 """Those that may keep calls."""
 
 
 def _count() -> int:
-    return sum(len(backend._kept_calls) for backend in [*_BACKENDS])
+    return sum(len(backend._kept_calls) for backend in _BACKENDS.alive())
 
 
 def _forget() -> None:
-    for backend in [*_BACKENDS]:
+    for backend in _BACKENDS.alive():
         backend._kept_calls.clear()
 
 
