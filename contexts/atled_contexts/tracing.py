@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
+from atled_contexts.forks import lock_across_forks
 from atled_contexts.observation import present
 from atled_contexts.surroundings import SetWithin
 
@@ -115,7 +116,8 @@ class Trace:
     def __init__(self) -> None:
         self.start = time.perf_counter()
         self.dropped = 0
-        self._lock = threading.Lock()
+        # Re-entrant: a finalizer, or a handler of a signal, may compute within it, which is recorded, too.
+        self._lock = lock_across_forks()
         self._events: list[TraceEvent] = []
         self._rows: dict[tuple[str, str], TraceRow] = {}
         self._transfers: dict[tuple[str, str], TransferRow] = {}
@@ -169,14 +171,14 @@ class Trace:
     def rows(self) -> tuple[TraceRow, ...]:
         """One row per (op, backend), the longest time first; copies that stay as they are."""
         with self._lock:
-            rows = [_copy(row) for row in self._rows.values()]
+            rows = [_copy(row) for row in list(self._rows.values())]  # to which a finalizer may add meanwhile
         return tuple(sorted(rows, key=lambda row: (-row.seconds, row.op, row.backend)))
 
     def transfers(self) -> tuple[TransferRow, ...]:
         """One row per (source, destination), the most bytes first."""
         with self._lock:
             rows = []
-            for row in self._transfers.values():
+            for row in list(self._transfers.values()):  # likewise
                 copy = TransferRow(row.source, row.destination)
                 copy.count, copy.nbytes = row.count, row.nbytes
                 rows.append(copy)
@@ -212,15 +214,16 @@ class Trace:
 
     def merge(self, other: Trace) -> None:
         """Add all that another trace collected."""
+        rows, transfers, events, dropped = other.rows(), other.transfers(), other.events(), other.dropped
         with self._lock:
-            for row in reversed(other.rows()):
+            for row in reversed(rows):
                 _merge(self._rows.setdefault((row.op, row.backend), TraceRow(row.op, row.backend)), row)
-        for copied in other.transfers():
+        for copied in transfers:
             self._add_transfer(copied.source, copied.destination, copied.count, copied.nbytes)
-        for event in other.events():
+        for event in events:
             self._keep(event)
         with self._lock:
-            self.dropped += other.dropped
+            self.dropped += dropped
 
     def _add(
         self,

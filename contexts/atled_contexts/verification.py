@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from atled_contexts.errors import message
+from atled_contexts.forks import lock_across_forks
 from atled_contexts.observation import present, verify_process
 from atled_contexts.surroundings import SetWithin
 
@@ -26,7 +26,7 @@ class Verification:
         self.by_op: dict[str, int] = {}
         # Not every n-th call: a program that repeats the same n ops would have only one of them checked.
         self._random = random.Random(0)
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()  # re-entrant, as that of a trace
 
     @property
     def checked(self) -> int:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from atled_contexts import active_trace, trace, tracing
+from atled_contexts import Trace, active_trace, trace, tracing
 
 
 def test_a_trace_is_active_in_its_block_only():
@@ -169,3 +169,43 @@ def test_every_implementation_of_a_row_is_counted_and_shown_if_wanted():
     assert lines[2] == "       3 x adopted reference"
     assert lines[3].startswith("       2 x kernel; direct") and max(map(len, lines)) <= 80
     assert outer.rows()[0].implementations == row.implementations
+
+
+class Interrupted(str):
+    """A note with which something else is computed when it is first looked at: as by a finalizer, or by a handler."""
+
+    def __new__(cls, compute):
+        made = super().__new__(cls, "note")
+        made._waiting = [compute]
+        return made
+
+    def __bool__(self):
+        if self._waiting:
+            self._waiting.pop()()
+        return True
+
+
+def test_what_a_finalizer_computes_while_a_call_is_noted_is_noted_too():
+    def record():
+        collected.record("Outer", "cpu", Interrupted(lambda: collected.record("Inner", "cpu", "", 1.0)), 2.0)
+        done.set()
+
+    collected, done = Trace(), threading.Event()
+    threading.Thread(target=record, daemon=True).start()
+    assert done.wait(timeout=60)
+    assert [(row.op, row.calls) for row in collected.rows()] == [("Outer", 1), ("Inner", 1)]
+
+
+def test_a_trace_that_is_merged_into_itself_counts_twice():
+    def merge():
+        collected.merge(collected)
+        done.set()
+
+    collected, done = Trace(), threading.Event()
+    collected.record("Tanh", "cpu", "", 1.0)
+    collected.transfer("a", "b", 8)
+    threading.Thread(target=merge, daemon=True).start()
+    assert done.wait(timeout=60)
+    assert [(row.op, row.calls) for row in collected.rows()] == [("Tanh", 2)]
+    assert [(row.count, row.nbytes) for row in collected.transfers()] == [(2, 16)]
+    assert len(collected.events()) == 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, listing
+from atled_contexts import lock_across_forks
 
 _DTYPES = {"floatx": ("float16", "float32", "float64"), "intx": ("int16", "int32", "int64")}
 
@@ -28,7 +28,7 @@ class Settings:
 
 
 _PROCESS = Settings()
-_PROCESS_LOCK = threading.Lock()  # of those who replace it
+_PROCESS_LOCK = lock_across_forks()  # of those who replace it
 _BLOCK: ContextVar[Settings | None] = ContextVar("atled.keras_backend.settings", default=None)
 
 

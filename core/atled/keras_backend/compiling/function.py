@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from atled.keras_backend.expressions.expression import Expression
 from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.expressions.messages import counted
 from atled.keyed import Copies, Description, NdArray, WeakRegister, register_cache
+from atled_contexts import lock_across_forks
 
 _LIMIT = 64  # specializations of one function
 
@@ -61,7 +61,7 @@ class Function:
         variables = [each for each in self._wanted.reached if isinstance(each, Variable)]
         self._variables = list(dict.fromkeys([*variables, *self._wanted.updates]))
         self._known: OrderedDict[Any, Specialized] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()
         # The shapes of inputs and variables of the last call, and what was found; in one, for threads.
         self._last: tuple[Any, Specialized | None, list[Copies]] = None, None, []
         # The last run without inputs, where that can be repeated.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from atled.keras_backend.expressions.leaves import Variable
 from atled.keras_backend.expressions.needs import NeedsValueError
 from atled.keyed import Description, NdArray, Runner
 from atled.named_tuple import NamedTuple
+from atled_contexts import lock_across_forks
 
 VALUES_LIMIT = 64
 
@@ -200,7 +200,7 @@ class Stage(Specialized):
             made.description.result(made.number(each))
         self._bound = _Bound(given, made, arrays)
         self._found: OrderedDict[bytes, Specialized] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()
 
     def run(self, arrays: Sequence[NdArray]) -> list[np.ndarray]:
         """See Specialized."""
