@@ -327,3 +327,10 @@ def test_python_numbers_are_taken_where_nothing_is_lost():
         picked([[0.7, 1.2]])
     with pytest.raises(TypeError, match=r"it does not become an array of int32"):
         picked([[2**40, 0]])
+
+
+def test_zeros_of_two_signs_are_two_numbers():
+    x = nn.Variable((2, 3))
+    infer = nn.inference([F.mul_scalar(x, zero) for zero in (0.0, -0.0)], x)
+    positive, negative = infer(np.ones((2, 3), np.float32))
+    assert not np.signbit(positive).any() and np.signbit(negative).all()

@@ -181,7 +181,7 @@ def _constants(
     numbers = unstored.numbers
 
     def compile_with(leaves: frozenset[int], only: Collection[Imported] | None) -> CutPlan:
-        floats = tuple(float_values(compiled.plan, structure))
+        floats = tuple([float(value).hex() for value in float_values(compiled.plan, structure)])  # as in expressions
         whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
         cut: CutPlan = PLANS.get(whole_key, lambda: _compile_cut(structure, numbers, leaves, only))
         return cut

@@ -18,7 +18,7 @@ from atled_contexts import Context, plugin_generation
 class _Call(NamedTuple):
     """One op call of an expression.
 
-    attributes: by name, floats as numbers.
+    attributes: by name, floats as text: 0.0 and -0.0 are equal, but not the same number.
     inputs: per input (-1, number of an array), (number of a call, position of its output), or None for an absent one.
     """
 
@@ -62,7 +62,7 @@ class Expression(NamedTuple):
             ]
             attributes = dict(call.attributes)
             for name in call.spec.float_names:
-                attributes[name] = graph.constant(attributes[name])
+                attributes[name] = graph.constant(float.fromhex(attributes[name]))
             made.append(graph.add(call.spec, inputs, attributes, call.context).outputs)
         return lower(graph, [made[-1][self.position]])
 
@@ -80,7 +80,7 @@ def expression_of(value: IRValue, floats: Sequence[float]) -> tuple[Expression, 
         assert node.spec is not None
         inputs = [None if each is None else _reference(each, arrays, numbers) for each in node.inputs]
         attributes = tuple(
-            (name, floats[given.index] if isinstance(given, FloatSlot) else given)
+            (name, float(floats[given.index]).hex() if isinstance(given, FloatSlot) else given)
             for name, given in sorted(node.attributes.items())
         )
         numbers[node] = len(calls)

@@ -337,7 +337,7 @@ class Graph:
         self._arrays: dict[int, IRArray] = {}
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
         self._moved: dict[tuple[IRValue, Place], IRValue] = {}
-        self._constants: dict[float, FloatSlot] = {}
+        self._constants: dict[str, FloatSlot] = {}
 
     def array(self, number: int) -> IRArray:
         """The outside array of a number."""
@@ -453,9 +453,10 @@ class Graph:
 
     def constant(self, value: float) -> FloatSlot:
         """A float that never changes."""
-        slot = self._constants.get(value)
+        digits = float(value).hex()  # 0.0 and -0.0 are equal, but not the same number
+        slot = self._constants.get(digits)
         if slot is None:
-            slot = self._constants[value] = self.float_from("constant", value)
+            slot = self._constants[digits] = self.float_from("constant", value)
         return slot
 
     def float_from(self, *source: Any) -> FloatSlot:

@@ -432,3 +432,21 @@ def test_an_op_that_writes_an_array_while_a_value_is_made_of_it_leaves_none_of_t
     for _ in range(3):
         rows = run(x, y)
         np.testing.assert_array_equal(y.d, computed(rows, WEIGHTS[2]))
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_zeros_of_two_signs_are_two_constants(zero):
+    def inverse(number):
+        """1 / (w * number * x), where w * number is a constant from the second run on."""
+        x, w = leaf(np.ones((160, 160), "f")), weight
+        y = F.r_div_scalar(F.mul2(F.mul_scalar(w, number), x), 1.0)
+        for _ in range(4):
+            x.d = 1
+            y.forward()
+        return y, y.d.copy()
+
+    weight = leaf(np.ones((160, 160), "f"))
+    kept, other = inverse(zero), inverse(-zero)
+    assert counted() == 2
+    np.testing.assert_array_equal(kept[1], np.float32(np.copysign(np.inf, zero)))
+    np.testing.assert_array_equal(other[1], np.float32(np.copysign(np.inf, -zero)))

@@ -83,3 +83,11 @@ def test_effects_are_refused():
     builder = BodyBuilder(CONTEXT)
     with pytest.raises(AssertionError, match="no effects"):
         builder.op("SgdUpdate", builder.input(DESC), builder.input(DESC), lr=1.0)
+
+
+def test_zeros_of_two_signs_are_two_numbers_in_one_graph(x):
+    builder = BodyBuilder(CONTEXT)
+    a = builder.input(DESC)
+    body = builder.body([builder.op("MulScalar", a, val=zero) for zero in (0.0, -0.0)])
+    positive, negative = computed(body, [abs(x)])
+    assert not np.signbit(positive).any() and np.signbit(negative).all()
