@@ -392,6 +392,49 @@ def test_a_refused_thread_means_a_warning_and_fewer_threads(monkeypatch: pytest.
     assert one.counters.tolist() == [1] * 8
 
 
+def at_the_second_worker(monkeypatch: pytest.MonkeyPatch, handle: Callable[[], None]) -> None:
+    """Have a handler of a signal run right after the second worker has started, before that is noted."""
+    start, waiting = threading.Thread.start, [lambda: None, handle]
+
+    def start_and_handle(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("atled-cpu") and waiting:
+            waiting.pop(0)()
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_handle)
+
+
+def test_an_interrupt_while_workers_start_leaves_none_and_later_rows_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    pool.set_thread_count(4)
+    at_the_second_worker(monkeypatch, interrupt)
+    former, others = pool._load().pool, set(threading.enumerate())
+    one = Counted(8)
+    with pytest.raises(KeyboardInterrupt):
+        Program(one.row).run()
+    for thread in set(threading.enumerate()) - others:  # the second one, of which the pool knows nothing
+        thread.join(60)
+    assert worker_names() == [] and not one.counters.any()
+    assert Program(one.row).run() == 0
+    assert worker_names() == ["atled-cpu-1", "atled-cpu-2", "atled-cpu-3"]
+    present = pool._load().pool
+    assert present is not former
+    assert ctypes.c_int64.from_address(present.address + pool_ir.WORKERS).value == 3
+
+
+def test_what_a_handler_computes_while_workers_start_is_done_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool.set_thread_count(4)
+    inner, outer = Counted(8), Counted(8)
+    at_the_second_worker(monkeypatch, lambda: codes.append(Program(inner.row).run()))
+    codes: list[int] = []
+    assert Program(outer.row).run() == 0
+    assert codes == [0] and inner.counters.tolist() == outer.counters.tolist() == [1] * 8
+    assert worker_names() == ["atled-cpu-1", "atled-cpu-2", "atled-cpu-3"]
+    assert ctypes.c_int64.from_address(pool._load().pool.address + pool_ir.WORKERS).value == 3
+
+
 @pytest.mark.parametrize("arguments", [(), (1, 2), (1, 2, 3, 4), ("x", 0, 0), (0, 0, None), (1 << 70, 0, 0)])
 def test_wrong_arguments_are_errors(arguments: tuple[object, ...]) -> None:
     assert Program().run() == 0  # from here on the names stand for the built-in functions

@@ -145,7 +145,13 @@ class _Pool:
             self._tells_who_runs = _HAS_PLACES and self._native.tells_who_runs(poll_s)
         self._workers = _Aligned(wanted * pool_ir.WORKER_BYTES)
         self._write(pool_ir.WORKER_TABLE, self._workers.address)
-        refusal = self._start_threads(wanted)
+        self._write(pool_ir.WORKERS, 0)  # what a handler of a signal computes meanwhile is done without any
+        try:
+            refusal = self._start_threads(wanted)
+        except BaseException:  # what such a handler raises: a thread may run that is not noted, and use the memory here
+            self._native.replace_pool()
+            self.stop()
+            raise
         self._write(pool_ir.WORKERS, len(self._threads))
         if refusal:
             warnings.warn(
