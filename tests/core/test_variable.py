@@ -645,6 +645,9 @@ def test_dividing_by_zero_divides_as_floating_point_numbers_do():
     y = leaf([1, -1, 0]) / 0
     y.forward()
     assert_array_equal(y.d, [np.inf, -np.inf, np.nan])
+    y = leaf([1, -1, 0]) / -0.0
+    y.forward()
+    assert_array_equal(y.d, [-np.inf, np.inf, np.nan])
 
 
 def test_plus_gives_the_variable_itself():

@@ -5,6 +5,7 @@ What an operator means is said here once for both classes; `atled.calling.apply`
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
@@ -53,7 +54,7 @@ def _scalar(value: Any) -> float | None:
 
 def _inverse(value: float) -> float:
     """1 / value as floating-point numbers divide: no error for 0."""
-    return 1.0 / value if value else float("inf")
+    return 1.0 / value if value else math.copysign(math.inf, value)
 
 
 def _unknown(other: Any, op: str) -> Any:

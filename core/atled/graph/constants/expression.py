@@ -18,7 +18,7 @@ from atled_contexts import Context, plugin_generation
 class _Call(NamedTuple):
     """One op call of an expression.
 
-    attributes: by name, floats as text: 0.0 and -0.0 are equal, but not the same number.
+    attributes: by name, floats in hexadecimal: 0.0 equals -0.0, and NaN not itself.
     inputs: per input (-1, number of an array), (number of a call, position of its output), or None for an absent one.
     """
 

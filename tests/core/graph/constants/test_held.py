@@ -82,6 +82,18 @@ def test_results_are_those_of_a_run_without(graph):
         np.testing.assert_array_equal(y.d, computed(ROWS[number], WEIGHTS[0]))
 
 
+def test_zeros_of_either_sign_and_nan_are_numbers_of_their_own():
+    w = leaf(np.abs(WEIGHTS[0]) + 1)
+    for number, expected in ((0.0, np.inf), (-0.0, -np.inf), (np.nan, np.nan), (0.0, np.inf)):
+        x = leaf(np.ones_like(WEIGHTS[0]))
+        y = x / (F.tanh(w) * number)
+        for value in (1, 2, 3):
+            x.d = value
+            y.forward()
+            np.testing.assert_array_equal(y.d, np.full(y.shape, expected))
+        assert [step.name for step in y.plan.steps] == ["Div2"]  # by a constant
+
+
 def test_a_graph_of_which_nothing_changes_tells_nothing():
     x, w, factor = leaf(ROWS[0]), leaf(WEIGHTS[0]), leaf(FACTORS[0])
     y = scaled(x, w, factor)
