@@ -123,12 +123,12 @@ def _compiled(target: str, known: list[str] | None) -> tuple[dict[str, str], dic
 
 def _shipped_kernels() -> list[Any]:
     """The kernels to compile: those that type config `float` can need, native functions, casts of labels, formulas."""
-    from atled_cpu_numba import inline_calls, pool, whole_numbers
+    from atled_cpu_numba import inline_calls, int64_casts, pool
     from atled_cpu_numba.catalogue import kernels_for
     from common_formulas import common_formulas  # beside this file
 
     functions = [pool.native_functions(), inline_calls.native_function()]
-    kernels = [*kernels_for("float"), *functions, whole_numbers.kernel("float32")]
+    kernels = [*kernels_for("float"), *functions, int64_casts.kernel("float32")]
     return [*kernels, *common_formulas()]  # formulas last: nothing is to be run after them
 
 

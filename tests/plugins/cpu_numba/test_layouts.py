@@ -14,7 +14,7 @@ from atled_cpu_numba.kernels.shared.carrying import Carried
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of, words_of
 
 FOLDER = Path(atled_cpu_numba.__file__).parent
-FILES = sorted([*FOLDER.glob("kernels/**/*.py"), FOLDER / "elementwise.py", FOLDER / "whole_numbers.py"])
+FILES = sorted([*FOLDER.glob("kernels/**/*.py"), FOLDER / "elementwise.py", FOLDER / "int64_casts.py"])
 
 # Names that blocks have in pieces of kernels, which are given them, and in those who write them.
 BLOCKS = {"w", "q", "block", "words"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KERNELS: Mapping[str, tuple[str, ...]] = {
-    "whole_numbers": ("Cast",),
+    "int64_casts": ("Cast",),
     "kernels.products.matmul": ("Affine", "BatchMatmul"),
     "kernels.convolution.choice": (
         "Convolution",
