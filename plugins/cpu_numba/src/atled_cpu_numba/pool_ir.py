@@ -93,7 +93,10 @@ _PAUSE = {
 # The time in ticks, of a length that is measured: by instructions of a few nanoseconds, which calls of the system are
 # not. On other machines it stands still, and a program ends before the interpreter has its turn.
 _CYCLES = ("declare i64 @llvm.readcyclecounter()", "%now = call i64 @llvm.readcyclecounter()")
-_COUNTER = ("", '%now = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()')
+_COUNTER = (  # no instruction as text: LLVM for another kind of machine than its own cannot read it
+    "declare i64 @llvm.read_volatile_register.i64(metadata)",
+    '%now = call i64 @llvm.read_volatile_register.i64(metadata !{!"cntvct_el0"})',
+)
 _TICKS = {"x86_64": _CYCLES, "aarch64": _COUNTER}
 
 _PROGRAM = """
