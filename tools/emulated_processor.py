@@ -36,12 +36,10 @@ class EmulatedProcessor:
     """One processor; calls from several threads take turns.
 
     replaced: addresses of pages that it is to see others in place of; to be set before one of them is first used.
-    call_count: of all functions so far.
     """
 
     def __init__(self) -> None:
         self.replaced: dict[int, int] = {}
-        self.call_count = 0
         self._lock = threading.Lock()
         self._bochs = _load()
         self._memory = importlib.import_module("bochscpu.memory")
@@ -66,7 +64,6 @@ class EmulatedProcessor:
         Raises EmulationError for an exception of the processor, such as an instruction that it does not have.
         """
         with self._lock:
-            self.call_count += 1
             self._map_memory()
             state = self._state
             state.rip, state.rsp = address, self._stack + _STACK_BYTES - _PAGE - 8  # as if just called
