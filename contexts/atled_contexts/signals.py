@@ -6,7 +6,6 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -25,26 +24,53 @@ def is_of_a_handler(error: BaseException) -> bool:
     return False
 
 
-@contextmanager
-def handlers_wait() -> Iterator[None]:
+class handlers_wait:
     """Within the block no handler of a signal runs: those that are due run behind it, and raise what they raise there.
 
-    Python runs them in the main thread alone: in others this does nothing. It takes some microseconds.
+    Python runs them in the main thread alone: in others this does nothing. It takes 4 microseconds, half of them to ask
+    which signals have handlers: nothing tells of one that was set since the last time.
     """
-    _, _, handle, send = _functions()
-    due: dict[int, None] = {}
-    former: dict[int, Any] = {}
-    try:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in _python_handlers():
-                former[number] = handler
-                handle(number, lambda number, _: due.setdefault(number))
-        yield
-    finally:
-        for number, handler in former.items():
-            handle(number, handler)
-        for number in due:
-            send(number)
+
+    __slots__ = ("_due", "_former")
+
+    def __enter__(self) -> None:
+        self._due: dict[int, object] = {}
+        self._former: list[tuple[int, Any]] = []  # the handlers that are not theirs now, or were to be replaced
+        if threading.get_ident() != threading.main_thread().ident:
+            return
+        handle, wait = _functions().handle, self._due.setdefault
+        try:
+            self._former = _python_handlers()
+            for number, _ in self._former:
+                handle(number, wait)
+        except BaseException:  # of a handler that is still there
+            self._put_back()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """Put all handlers back, and have those run that are due, whatever one that is back raises meanwhile."""
+        functions, former = _functions(), self._former
+        sent: Iterator[None] | None = None
+        raised: BaseException | None = None
+        while True:
+            try:
+                while former:
+                    functions.handle(*former[-1])
+                    former.pop()
+                if self._due and sent is None:
+                    sent = map(functions.send, self._due)  # nothing comes between the step to a signal and its sending
+                for _ in sent or ():
+                    pass
+                break
+            except BaseException as error:
+                if raised not in (None, error):
+                    error.__context__ = raised
+                raised = error
+        if raised is not None:
+            raise raised
 
 
 class _Functions(NamedTuple):
@@ -69,13 +95,35 @@ def _functions() -> _Functions:
     return _Functions(numbers, inner.getsignal, inner.signal, inner.raise_signal)
 
 
-def _python_handlers() -> list[tuple[int, Callable[..., Any]]]:
+def _python_handlers() -> list[tuple[int, Any]]:
     """The signals that Python code handles, with their handlers."""
+    global _seen
     numbers, handler_of, *_ = _functions()
-    # Where there is none, or one of another language, it is a number or None, or a member of an enumeration.
-    found = [number for number in numbers if callable(handler_of(number))]
-    handlers = [(number, handler_of(number)) for number in found]
-    return [(number, handler) for number, handler in handlers if not isinstance(handler, int)]
+    found: list[Any] = list(map(handler_of, numbers))
+    places, others = _seen
+    handlers = []
+    for place in places:
+        handlers.append((numbers[place], found[place]))
+        found[place] = _HANDLED if _is_of_python(found[place]) else None
+    if found == others:
+        return handlers
+    found = list(map(handler_of, numbers))
+    places = [place for place, handler in enumerate(found) if _is_of_python(handler)]
+    _seen = places, [_HANDLED if place in places else handler for place, handler in enumerate(found)]
+    return [(numbers[place], found[place]) for place in places]
+
+
+_HANDLED = object()
+_seen: tuple[Sequence[int], Sequence[Any]] = (), ()
+"""Where among the signals there were handlers in Python at the last look, and what it found, `_HANDLED` for these.
+
+To compare all takes a third of a look at each. The handlers themselves are not held: they may hold much.
+"""
+
+
+def _is_of_python(handler: object) -> bool:
+    """Whether a handler is Python's: where there is none, or one of another language, it is a number or None."""
+    return callable(handler) and not isinstance(handler, int)
 
 
 def _handlers() -> Iterator[CodeType]:

@@ -7,12 +7,14 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
+from atled.arrays.epoch import EPOCH
 from atled.arrays.failures import EXPECTING
 from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
 from atled.calling.norms import norms_of
@@ -233,15 +235,15 @@ class Solver:
 
     def zero_grad(self) -> None:
         """Mark all gradients as not written and zero; the next backward overwrites them."""
-        for parameter in self._parameters.values():
-            parameter.gradient.zero()
+        for gradient in self._gradients():
+            gradient.zero()
 
     def update(self) -> None:
         """Move every parameter whose gradient was written; none, as in NNabla, where there is no such one.
 
         What fails, or is interrupted, has moved none of them or all: see `compile_step`.
         """
-        active = self._active()
+        active, gradients = self._written()
         progress = Progress()
         counted = 0
         interruption: BaseException | None = None
@@ -249,7 +251,7 @@ class Solver:
             for parameter in active:
                 parameter.steps += 1
                 counted += 1  # CPython looks for signals between two rounds of a loop
-            if [p for p in active if p.variable.value.grad.cell.pending is not None]:  # quicker than any()
+            if [gradient for gradient in gradients if gradient.pending is not None]:  # quicker than any()
                 self._take_changes_in(active, progress)
             else:
                 self._move(active, progress)
@@ -351,13 +353,25 @@ class Solver:
         """The float attributes of the update op for a parameter at its present step."""
         return self._hyper(parameter)
 
+    def _gradients(self) -> Sequence[ArrayCell]:
+        """The cells of all gradients."""
+        epoch, found = self._plans.gradients
+        if epoch != EPOCH.value:
+            epoch = EPOCH.value  # before the look
+            found = [parameter.gradient for parameter in self._parameters.values()]
+            self._plans.gradients = epoch, found
+        return found
+
+    def _written(self) -> tuple[list[Tracked], Sequence[ArrayCell]]:
+        """The parameters whose gradients were written, and the cells of these."""
+        gradients = self._gradients()
+        # As a rule without a call.
+        written = [(cell.pending is None and not cell.zeroed) or cell.is_written for cell in gradients]
+        active = list(compress(self._parameters.values(), written))
+        return active, gradients if all(written) else list(compress(gradients, written))
+
     def _active(self) -> list[Tracked]:
-        active = []
-        for parameter in self._parameters.values():
-            cell = parameter.variable.value.grad.cell
-            if (cell.pending is None and not cell.zeroed) or cell.is_written:  # as a rule without a call
-                active.append(parameter)
-        return active
+        return self._written()[0]
 
     def _change(self, op: str, value: float) -> None:
         """Change all gradients that were written, before they are read the next time."""
@@ -386,19 +400,20 @@ class Solver:
         names = SPECS[self.update_op].float_names
         given = [change.value for change in changes]
         by_steps: dict[int, list[float]] = {}  # the same for all parameters that have moved equally often
-        floats: list[float] = []
-        for parameter in active:
-            found = by_steps.get(parameter.steps)
-            if found is None:
-                hyper = self._hyper(parameter)
-                found = by_steps[parameter.steps] = [*given, *(hyper[name] for name in names)]
-            floats += found
+        for parameter in {parameter.steps: parameter for parameter in active}.values():
+            hyper = self._hyper(parameter)
+            by_steps[parameter.steps] = [*given, *(hyper[name] for name in names)]
+        if len(by_steps) == 1:
+            (floats,) = by_steps.values()
+        else:
+            floats = [number for parameter in active for number in by_steps[parameter.steps]]
 
         def arrays() -> list[Updated]:
             return [Updated(p.variable.shape, (p.variable.value.data.cell, p.gradient, *p.states)) for p in active]
 
         ops = [*(change.op for change in changes), self.update_op]
-        run_updates(ops, tuple(map(id, active)), arrays, floats, context_in_force(), self._plans, progress)
+        identities = self._plans.identities(active)
+        run_updates(ops, identities, arrays, floats, context_in_force(), self._plans, progress)
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and `copy`: a solver without parameters is one with hyper-parameters of its own.

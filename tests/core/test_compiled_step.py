@@ -527,3 +527,32 @@ def test_an_input_may_be_read_through_its_array() -> None:
     step = nn.compile_step(loss, solver, [x])
     assert step(np.ones((2, 3))).d > 0
     assert step(np.zeros((2, 3))).d == 0
+
+
+def test_hyper_parameters_that_change_to_and_fro_between_steps_are_those_of_each_step():
+    def trained(is_compiled: bool) -> dict[str, np.ndarray]:
+        x, t, loss = fresh(mlp)
+        solver = S.Momentum(0.1)
+        solver.set_parameters(nn.get_parameters())
+        step = nn.compile_step(loss, solver, inputs=[x, t], weight_decay=0.1)
+        before = step.plan if is_compiled else None
+        numbers = [(0.1, 0.1, 1.0), (0.1, 0.2, 1.0), (0.3, 0.1, 0.5), (0.1, 0.1, 1.0), (0.1, 0.1, 0.5)]
+        for (images, labels), (rate, decay, scale) in zip(batches(len(numbers)), numbers, strict=True):
+            solver.set_learning_rate(rate)
+            if is_compiled:
+                step.weight_decay, step.scale_grad = decay, scale
+                step(images, labels)
+            else:
+                x.d, t.d = images, labels
+                loss.forward()
+                solver.zero_grad()
+                loss.backward()
+                solver.scale_grad(scale)
+                solver.weight_decay(decay)
+                solver.update()
+        assert not is_compiled or step.plan is before
+        return values()
+
+    expected = trained(False)
+    for name, found in trained(True).items():
+        np.testing.assert_allclose(found, expected[name], rtol=1e-5, atol=1e-6)

@@ -173,6 +173,46 @@ def test_hyper_parameters_are_c_floats_with_the_defaults_of_nnabla(make, hyper):
     assert solver.learning_rate() == float(np.float32(0.3))
 
 
+def test_a_gradient_in_another_array_is_the_one_that_counts():
+    v, w = leaf([1, 2]), leaf([3, 4])
+    solver = momentum_on(v, w)
+    for variable in (v, w):
+        variable.g = 1
+    solver.update()
+    v.grad = nn.NdArray.from_numpy_array(np.float32([2, 0]))
+    w.grad = nn.NdArray((2,))
+    solver.update()  # w has no gradient now
+    assert_array_equal([v.d, w.d], [[1 - 1 - 2.5, 2 - 1 - 0.5], [2, 3]])
+    solver.zero_grad()
+    assert_array_equal(v.grad.data, [0, 0])
+    solver.update()
+    assert_array_equal(w.d, [2, 3])
+
+
+def test_parameters_that_moved_unequally_often_have_their_own_hyper_parameters_and_equally_often_the_same_ones():
+    v, w = leaf([1, 2]), leaf([1, 2])
+    solver, alone = S.Adam(0.1), S.Adam(0.1)
+    solver.set_parameters({"v": v, "w": w})
+    other = leaf([1, 2])
+    alone.set_parameters({"v": other})
+    for moves_w in (True, False, True, True):
+        solver.zero_grad()
+        v.g = 1
+        if moves_w:
+            w.g = 1
+        solver.update()
+        other.g = 1
+        alone.update()
+        assert_array_equal(v.d, other.d)
+    again = leaf([1, 2])
+    third = S.Adam(0.1)
+    third.set_parameters({"w": again})
+    for _ in range(3):
+        again.g = 1
+        third.update()
+    assert_array_equal(w.d, again.d)
+
+
 def test_a_learning_rate_set_in_between_is_used():
     w = leaf([1])
     solver = S.Sgd(1)

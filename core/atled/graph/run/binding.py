@@ -408,9 +408,9 @@ class Binding:
         return held
 
     def set_floats(self, values: Sequence[float] | np.ndarray) -> None:
-        """Give the floats new values, in the plan's order."""
+        """Give the floats new values, in the plan's order; fewer are given again and again."""
         if values is not self.floats:
-            self.floats[:] = values
+            (self.floats if len(values) == len(self.floats) else self.floats.reshape(-1, len(values)))[:] = values
         self._set_floats()
 
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
@@ -461,7 +461,7 @@ class Binding:
 
         What a handler of a signal raises comes before the first update, or when all is done.
 
-        floats: new values of all floats, in the plan's order; None leaves them as they are.
+        floats: new values of all floats, as for `set_floats`; None leaves them as they are.
         progress: is told how far a plan with updates got.
         """
         if WATCHES:

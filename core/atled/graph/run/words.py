@@ -16,7 +16,7 @@ _INT64 = np.dtype(np.int64)
 class Table:
     """The run-time words of one binding on one device. They are copied there when one of them has changed."""
 
-    __slots__ = ("_floats", "_random_states", "_sent", "_storage", "_words", "layout", "place")
+    __slots__ = ("_floats", "_random_states", "_reals", "_sent", "_storage", "_words", "layout", "place")
 
     def __init__(self, bound: Arrays, layout: Words) -> None:
         self.layout = layout
@@ -24,6 +24,7 @@ class Table:
         self._floats = bound.floats
         self._random_states = [(word, bound.array(slot)) for word, slot in layout.random_states]
         self._words = np.zeros(layout.count, _INT64)
+        self._reals = self._words.view(np.float64)
         self._storage: DeviceStorage | None = None
         self._sent = b""
 
@@ -42,11 +43,11 @@ class Table:
             return
         words = self._words
         if self._random_states:
-            words.view(np.float64)[layout.float_words] = self._floats[layout.float_numbers]
+            self._reals[layout.float_words] = self._floats[layout.float_numbers]
             for word, state in self._random_states:
                 words[word : word + 2] = state
         else:  # floats only; clip: quicker, and nothing is out of range
-            self._floats.take(layout.float_numbers, out=words.view(np.float64), mode="clip")
+            self._floats.take(layout.float_numbers, out=self._reals, mode="clip")
         now = words.tobytes()
         if now != self._sent:
             assert self.place is not None and self.place.array_class is not None

@@ -94,6 +94,7 @@ class Training:
     moved: tuple[int, ...]
     _binding: Binding
     _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
+    _given: dict[str, float]  # what all of these are, as far as they are the same for all parameters
 
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
         with PLANNING:
@@ -121,7 +122,7 @@ class Training:
         )
         if before is not None and before._binding.holds(key, cells, epoch):
             self.plan, self.moved, self._binding = before.plan, before.moved, before._binding
-            self._numbers = before._numbers
+            self._numbers, self._given = before._numbers, before._given
             return
         made = structure.number_of(root)
         compiled: StepPlan = PLANS.get(
@@ -135,6 +136,7 @@ class Training:
             )
             for name in {source[2] for source in self.plan.floats if source[0] == "solver"}
         }
+        self._given = {}
         results = [cell for cell in cells_of(structure, results_of(structure, unstored)) if cell is not None]
         last_run = LastRun() if unstored else None
         floats = float_values(self.plan, structure)
@@ -167,9 +169,12 @@ class Training:
         """
         values = self._binding.floats
         if isinstance(floats, dict):
+            given = self._given
             for name, numbers in self._numbers.items():
-                values[numbers] = floats[name]
+                if given.get(name) != floats[name] or not floats[name]:  # zeros have signs
+                    values[numbers] = given[name] = floats[name]
         else:
+            self._given.clear()
             for number, source in enumerate(self.plan.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]

@@ -32,21 +32,36 @@ class Updated(NamedTuple):
 
 
 class UpdatePlans(dict[Hashable, Binding]):
-    """The bound programs of a solver by op names, Context and parameters.
+    """The bound programs of a solver by op names, Context and parameters; and what else is known of its parameters.
 
     parameters: the record of those whose gradients were changed last (`waiting_changes.Parameters`).
+    gradients: the epoch, and the gradients of all parameters then.
+    moved: those that moved last, and their identities.
     """
 
-    __slots__ = ("__weakref__", "parameters")
+    __slots__ = ("__weakref__", "gradients", "moved", "parameters")
 
     def __init__(self) -> None:
         super().__init__()
-        self.parameters: object = None
+        self._know_nothing()
 
     def clear(self) -> None:
         """Forget all."""
         super().clear()
-        self.parameters = None
+        self._know_nothing()
+
+    def _know_nothing(self) -> None:
+        self.parameters: object = None
+        self.gradients: tuple[int, Sequence[ArrayCell]] = -1, ()
+        self.moved: tuple[Sequence[object], tuple[int, ...]] = (), ()
+
+    def identities(self, moved: Sequence[object]) -> tuple[int, ...]:
+        """Those of parameters, which are in a list that does not change."""
+        known, found = self.moved
+        if known != moved:
+            found = tuple(map(id, moved))
+            self.moved = moved, found
+        return found
 
 
 def run_updates(
@@ -64,7 +79,8 @@ def run_updates(
 
     ops: names; the inputs "w" and "g" are values and gradient, others the states.
     key: which parameters these are.  parameters: called for their arrays where the program is not known.
-    floats: the float attributes, per parameter and op.  progress: is told whether all have run.
+    floats: the float attributes, per parameter and op; those of one parameter where they are the same for all.
+    progress: is told whether all have run.
     """
     whole_key = (tuple(ops), context, key)
     bound = plans.get(whole_key)
@@ -73,7 +89,7 @@ def run_updates(
             epoch = EPOCH.value
             if bound is None and len(plans) >= _MOST_PLANS:
                 plans.clear()  # the parameters were replaced many times
-            bound = plans[whole_key] = _bind(ops, parameters(), context, floats, epoch, bound)
+            bound = plans[whole_key] = _bind(ops, parameters(), context, epoch, bound)
     bound.run(floats, progress)
 
 
@@ -81,7 +97,6 @@ def _bind(
     ops: Sequence[str],
     parameters: Sequence[Updated],
     context: Context,
-    floats: Sequence[float],
     epoch: int,
     before: Binding | None,
 ) -> Binding:
@@ -98,7 +113,7 @@ def _bind(
         return before
     width = len(cells) // len(parameters)
     plan = PLANS.get(key, lambda: _compile(ops, width, descs, aliases, context))
-    return Binding(plan, cells, [], floats, key=key, epoch=epoch)
+    return Binding(plan, cells, [], [0.0] * len(plan.floats), key=key, epoch=epoch)
 
 
 def _compile(
