@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from atled.arrays.cell import ArrayCell
@@ -17,7 +16,7 @@ from atled.graph.constants.held import CutPlan, HeldConstants
 from atled.graph.constants.history import History
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
-from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, let_go, results_of
+from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, left_out, let_go, results_of
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import Roots
@@ -149,21 +148,11 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
     recipe = None
     if numbers:
         assert last_run is not None
-        recipe = _recipe(last_run, roots, structure, numbers)
+        recipe = ValueRecipe(last_run, roots, *left_out(structure, numbers))
         for number in numbers:
             leave_unstored(structure.cells[number], recipe)
     constants = _constants(structure, key, unstored, compiled, last_run, first_run)
     return Forward(structure, binding, recipe, unstored.trust, constants, numbers, roots.stores_less)
-
-
-def _recipe(last_run: LastRun, roots: Roots, structure: Structure, unstored: frozenset[int]) -> ValueRecipe:
-    values = [structure.reference(number) for number in unstored if number < len(structure.shapes)]
-    calls = [
-        weakref.ref(function)
-        for function, (kept, _) in zip(structure.functions, structure.state_numbers, strict=True)
-        if not unstored.isdisjoint(kept)
-    ]
-    return ValueRecipe(last_run, roots, values, calls)
 
 
 def _constants(

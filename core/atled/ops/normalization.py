@@ -167,7 +167,12 @@ class BatchNormalization(_ByChannel):
     ) -> Sequence[IRValue | None]:
         gx = gbeta = ggamma = None
         batch_mean, batch_variance = g.outputs[1:]
-        if g.cotangents[0] is not None:
+        is_factor = not batch_stat and g.needs[:3] == (True, False, False) and _are_alike(x, gamma, variance)
+        if g.cotangents[0] is not None and is_factor and not g.is_recorded:
+            # Neither x nor what is kept beside y is read, so that a forward need not store them.
+            scale = g.op("PowScalar", g.op("AddScalar", variance, val=eps), val=-0.5)
+            gx = g.gy * (gamma * scale)
+        elif g.cotangents[0] is not None:
             gx, gbeta, ggamma = g.op(
                 "BatchNormalizationGrad",
                 g.gy,
@@ -339,6 +344,11 @@ class BatchNormalizationGrad(_ByChannel):
             Refused(ValueError, "batch_mean has shape", (4, 3, 2, 2), (4, 3, 2, 2), one, (3,), one),
             Refused(ValueError, "no elements", (0, 3, 2, 2), (0, 3, 2, 2), one, one, one),
         )
+
+
+def _are_alike(*values: IRValue) -> bool:
+    """Whether all have one dtype of at least 32 bits: narrow ones would round what is made of the statistics."""
+    return {value.dtype for value in values} in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
 
 
 def _channel_shape(shape: Sequence[int], axes: tuple[int]) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class GradientsToCome:
 
 
 def read_by_backward(gradients: GradientsToCome) -> frozenset[int]:
-    """The values that a backward reads, by number; none where no leaf needs a gradient."""
+    """The values and auxiliary outputs that a backward reads, by number; none where no leaf needs a gradient."""
     structure, roots = gradients.structure, gradients.roots
     if not structure.is_reached(roots):
         return frozenset()
@@ -70,10 +70,10 @@ def _planned_gradients(structure: Structure, roots: Sequence[int]) -> PlannedGra
 
 
 def _find_read(gradients: GradientsToCome) -> frozenset[int]:
-    """Find the values that are inputs of the nodes of the gradients."""
+    """Find the outside arrays that are inputs of the nodes of the gradients."""
     planned = gradients.planned()
     if planned is None:
         return frozenset()
     inputs = [*planned.gradients, *(value for node in planned.nodes for value in node.inputs if value is not None)]
-    count = len(gradients.structure.shapes)
+    count = len(gradients.structure.cells)
     return frozenset(value.base.external for value in inputs if 0 <= value.base.external < count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Sequence
 
 from atled.arrays.cell import ArrayCell, Use
@@ -60,15 +61,21 @@ def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | 
     cells = structure.cells
     starts = [structure.number_of(root) for root in roots]
     if stores_less or not structure.is_reached(starts):
-        unread = (*unobserved(structure, roots, _can_recompute_all, own), *_auxiliary_outputs(structure))
+        unread = (*unobserved(structure, roots, _can_recompute_all, own), *auxiliary_outputs(structure))
         return Unstored(frozenset(number for number in unread if not cells[number].use), None)
-    candidates = unobserved(structure, roots, can_recompute, own)
-    if not candidates:
+    passed = frozenset(structure.functions[number] for number in structure.passed_by_gradients(starts))
+
+    def may_leave(function: RecordedCall) -> bool:
+        return can_recompute(function) if function in passed else _can_recompute_all(function)
+
+    candidates = unobserved(structure, roots, may_leave, own)
+    auxiliary = auxiliary_outputs(structure)
+    if not candidates and not auxiliary:
         return Unstored(frozenset(), None)
     gradients = GradientsToCome(structure, starts)
     by_cell = {id(cells[number]) for number in read_by_backward(gradients)}
-    read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
-    unstored = frozenset(number for number in candidates if number not in read and not cells[number].use)
+    read = {number for number in range(len(cells)) if id(cells[number]) in by_cell}
+    unstored = frozenset(number for number in (*candidates, *auxiliary) if number not in read and not cells[number].use)
     found = choose_recomputed(gradients, candidates, read)
     if not found:
         return Unstored(unstored, None)
@@ -86,7 +93,7 @@ def let_go(structure: Structure, roots: Sequence[Value]) -> None:
     """Have no plan count on the memory of what a forward of `roots` stored for a backward alone."""
     cells = structure.cells
     values = unobserved(structure, roots, _can_recompute_all, frozenset(map(id, cells)))
-    taken = [cells[number] for number in (*values, *_auxiliary_outputs(structure)) if cells[number].use]
+    taken = [cells[number] for number in (*values, *auxiliary_outputs(structure)) if cells[number].use]
     for cell in taken:
         cell.use = Use.NONE
     if taken:
@@ -123,7 +130,7 @@ def unobserved(
     return [number for number in candidates if id(cells[number]) not in stored]
 
 
-def _auxiliary_outputs(structure: Structure) -> list[int]:
+def auxiliary_outputs(structure: Structure) -> list[int]:
     """The auxiliary outputs, by number, that can be had by running their calls again."""
     if structure.overwritten:
         return []
@@ -134,6 +141,20 @@ def _auxiliary_outputs(structure: Structure) -> list[int]:
         for number in kept[function.visible :]
         if number >= 0
     ]
+
+
+def left_out(
+    structure: Structure, unstored: Collection[int]
+) -> tuple[list[weakref.ref[Value]], list[weakref.ref[RecordedCall]]]:
+    """The values that are not stored, and the calls of which auxiliary outputs are not; unstored: numbers of arrays."""
+    numbers = frozenset(unstored)
+    values = [structure.reference(number) for number in numbers if number < len(structure.shapes)]
+    calls = [
+        weakref.ref(function)
+        for function, (kept, _) in zip(structure.functions, structure.state_numbers, strict=True)
+        if not numbers.isdisjoint(kept)
+    ]
+    return values, calls
 
 
 def can_recompute(function: RecordedCall) -> bool:

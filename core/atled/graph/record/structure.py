@@ -82,6 +82,25 @@ class Structure:
         before = [i for origin in origins if origin is not None for i in self.references[origin[0]]]
         return any(self.needs[i] for i in before if i >= 0)
 
+    def passed_by_gradients(self, numbers: Sequence[int]) -> frozenset[int]:
+        """The calls through which gradients that start at results pass on their way to leaves, by number."""
+        origins = [self.origins[number] for number in numbers]
+        waiting = [origin[0] for origin in origins if origin is not None]
+        # From their inputs gradients flow on, whether or not any reaches the calls themselves.
+        waiting += [
+            number
+            for number, function in enumerate(self.functions)
+            if function.spec.may_resume and function.spec.resumes(function.attributes)
+        ]
+        passed: set[int] = set()
+        while waiting:
+            call = waiting.pop()
+            needing = [i for i in self.references[call] if i >= 0 and self.needs[i]]
+            if call not in passed and needing:
+                passed.add(call)
+                waiting += [origin[0] for i in needing if (origin := self.origins[i]) is not None]
+        return frozenset(passed)
+
     def value(self, number: int) -> Value | None:
         """The value of a number; None if it was a result that nothing reads and that is gone."""
         found = self._values[number]
@@ -113,8 +132,8 @@ class Structure:
     def _find_needs(self) -> list[bool]:
         flags = self.flags
         needs = [bool(flag) for flag in flags]
-        for references, made in zip(self.references, self.made, strict=True):
-            flows = any(needs[i] for i in references if i >= 0)
+        for function, references, made in zip(self.functions, self.references, self.made, strict=True):
+            flows = function.spec.no_gradient != "stops" and any(needs[i] for i in references if i >= 0)
             for number in made:
                 if number >= 0:
                     flag = flags[number]

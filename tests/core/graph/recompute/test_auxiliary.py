@@ -145,6 +145,30 @@ def test_a_gradient_that_is_asked_for_no_more():
     assert x.g.any()
 
 
+@pytest.mark.parametrize("way", ["flag", "call"])
+@pytest.mark.parametrize("op", [pooled, longest, losses])
+def test_calls_that_no_gradient_passes_keep_nothing_in_a_graph_that_has_some(op, way):
+    x, w = leaf((8, 12), need_grad=True), leaf((1,), need_grad=True, seed=3)
+    middle = F.sum(op(F.tanh(x)) * 3)
+    if way == "flag":
+        middle.need_grad = False
+    else:
+        middle = F.unlink(middle)
+    y = F.reshape(middle, (1,)) * w
+    assert stored_count(y) == 2
+    y.forward()
+    x.grad.zero()
+    w.grad.zero()
+    y.backward()
+    assert_array_equal(w.g, middle.d.reshape(1))
+    assert not x.g.any()
+    if way == "flag":
+        middle.need_grad = None
+        w.grad.zero()
+        y.backward()
+        assert x.g.any()
+
+
 def test_layers_of_fixed_parameters():
     x = leaf((2, 3, 8, 8))
     with nn.parameter_scope("of fixed parameters"):
