@@ -16,14 +16,25 @@ from atled.errors import four_parts
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
+from atled.graph.constants.cut import Cut, Imported
+from atled.graph.constants.folded import Folding, Folds, foldings_of
+from atled.graph.constants.held import CutPlan, HeldConstants
+from atled.graph.constants.history import History
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import Order
 from atled.graph.recompute.again import run_again
 from atled.graph.recompute.choice import choose_recomputed
 from atled.graph.recompute.reads import GradientsToCome, read_by_backward
-from atled.graph.recompute.recipes import ResultRecipe, leave_unstored
-from atled.graph.recompute.stored import can_recompute, cells_of, results_of, unobserved
+from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
+from atled.graph.recompute.stored import (
+    auxiliary_outputs,
+    can_recompute,
+    cells_of,
+    left_out,
+    results_of,
+    unobserved,
+)
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import roots_of
 from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
@@ -65,11 +76,29 @@ class StepPlan(NamedTuple):
     """A compiled step: the plan, and the parameters, by index, that a gradient reaches.
 
     whole: the numbers of values of the structure that a step writes to memory as a whole.
+    choices: sets of leaves of which something is computed that may be worth keeping.
+    imported: the values that the plan reads as outside arrays, behind all others.
     """
 
     plan: Plan
     moved: tuple[int, ...]
     whole: frozenset[int]
+    choices: tuple[frozenset[int], ...]
+    imported: tuple[Imported, ...]
+
+
+class _Constants(NamedTuple):
+    """What of a step is read instead of computed.
+
+    leaves: numbers of arrays; values that depend on these alone.  first: the number of the first of these values.
+    only: of what to do so; None for everything worthwhile.
+    foldings: by number of the call the normalizations that go into the product before them.
+    """
+
+    leaves: frozenset[int]
+    first: int
+    only: Collection[Imported] | None
+    foldings: Mapping[int, Folding]
 
 
 class _Target(NamedTuple):
@@ -84,17 +113,36 @@ class _Target(NamedTuple):
     states: int
 
 
+class _OfSolver:
+    """The floats of a binding that come from the solver, the same for all parameters."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding = binding
+        numbers: dict[str, list[int]] = {}
+        for number, source in enumerate(binding.plan.floats):
+            if source[0] == "solver":
+                numbers.setdefault(source[2], []).append(number)
+        self._numbers = {name: np.array(found, np.intp) for name, found in numbers.items()}
+        self._given: dict[str, float] = {}
+
+    def write(self, floats: Mapping[str, float]) -> None:
+        """Have the next run take these, by attribute."""
+        values, given = self.binding.floats, self._given
+        for name, numbers in self._numbers.items():
+            if given.get(name) != floats[name] or not floats[name]:  # zeros have signs
+                values[numbers] = given[name] = floats[name]
+
+
 class Training:
     """The step of one root, bound to its arrays.
 
-    plan: what runs.  moved: indices of the parameters that a gradient reaches.
+    moved: indices of the parameters that a gradient reaches.
     """
 
-    plan: Plan
     moved: tuple[int, ...]
     _binding: Binding
-    _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
-    _given: dict[str, float]  # what all of these are, as far as they are the same for all parameters
+    _constants: HeldConstants | None
+    _of_solver: _OfSolver | None
 
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
         with PLANNING:
@@ -104,7 +152,7 @@ class Training:
         epoch = EPOCH.value
         structure = Structure(calls_before((root,)))
         _refuse_resuming(structure)
-        unstored = unobserved(structure, (root,), lambda function: not function.spec.views)
+        unstored = _unstored(structure, root)
         cells = list(structure.cells)
         targets = _targets(structure, parameters, cells)
         aliases = aliases_of(cells)
@@ -120,31 +168,36 @@ class Training:
             repeats(aliases),
             root.position,
         )
+        self._of_solver = None
         if before is not None and before._binding.holds(key, cells, epoch):
-            self.plan, self.moved, self._binding = before.plan, before.moved, before._binding
-            self._numbers, self._given = before._numbers, before._given
+            self.moved, self._binding, self._constants = before.moved, before._binding, before._constants
+            self._ran, self._of_solver = self._binding, before._of_solver
             return
         made = structure.number_of(root)
-        compiled: StepPlan = PLANS.get(
-            key, lambda: _compile_safely(structure, aliases, made, unstored, targets, parameters, rule)
-        )
-        self.plan, self.moved = compiled.plan, compiled.moved
-        self._numbers = {
-            name: np.array(
-                [n for n, source in enumerate(self.plan.floats) if source[0] == "solver" and source[2] == name],
-                np.intp,
-            )
-            for name in {source[2] for source in self.plan.floats if source[0] == "solver"}
-        }
-        self._given = {}
+
+        def compile_with(constants: _Constants | None) -> StepPlan:
+            return _compile_safely(structure, aliases, made, unstored, targets, parameters, rule, constants)
+
+        compiled: StepPlan = PLANS.get(key, lambda: compile_with(None))
+        self.moved = compiled.moved
         results = [cell for cell in cells_of(structure, results_of(structure, unstored)) if cell is not None]
         last_run = LastRun() if unstored else None
-        floats = float_values(self.plan, structure)
-        self._binding = Binding(self.plan, cells, results, floats, key=key, epoch=epoch, last_run=last_run)
+        floats = float_values(compiled.plan, structure)
+        self._binding = Binding(compiled.plan, cells, results, floats, key=key, epoch=epoch, last_run=last_run)
+        self._ran = self._binding
         if last_run is not None:
-            recipe = _Gone(last_run, roots_of((root,)), [structure.reference(number) for number in unstored])
+            recipe = _Gone(last_run, roots_of((root,)), *left_out(structure, unstored))
             for number in unstored:
                 leave_unstored(structure.cells[number], recipe)
+        self._constants = None
+        if compiled.choices:
+            self._constants = _held(structure, unstored, key, compiled, cells, results, last_run, compile_with)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that ran last, or will."""
+        held = None if self._constants is None else self._constants.binding
+        return (held or self._binding).plan
 
     @property
     def writes(self) -> frozenset[int]:
@@ -153,7 +206,7 @@ class Training:
 
     def remember(self, key: Hashable, undo: Undo) -> None:
         """Have counts go back if the next wait finds that the last run failed: see `Failures.remember`."""
-        self._binding.remember(key, undo)
+        self._ran.remember(key, undo)
 
     @property
     def is_current(self) -> bool:
@@ -167,21 +220,65 @@ class Training:
             all parameters, or one mapping for each that moves.
         progress: is told whether all have moved.
         """
-        values = self._binding.floats
+        held = None if self._constants is None else self._constants.for_run()
+        self._ran = binding = held or self._binding
+        values = binding.floats
         if isinstance(floats, dict):
-            given = self._given
-            for name, numbers in self._numbers.items():
-                if given.get(name) != floats[name] or not floats[name]:  # zeros have signs
-                    values[numbers] = given[name] = floats[name]
+            self._floats_of(binding).write(floats)
         else:
-            self._given.clear()
-            for number, source in enumerate(self.plan.floats):
+            self._of_solver = None
+            for number, source in enumerate(binding.plan.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]
-        self._binding.run(values, progress)
+        binding.run(values, progress)
+
+    def _floats_of(self, binding: Binding) -> _OfSolver:
+        """The floats of a binding that come from the solver."""
+        if self._of_solver is None or self._of_solver.binding is not binding:
+            self._of_solver = _OfSolver(binding)
+        return self._of_solver
 
 
-class _Gone(ResultRecipe):
+def _unstored(structure: Structure, root: Value) -> tuple[int, ...]:
+    """The numbers of the arrays of which a step leaves nothing: values that no user can see, and auxiliary outputs."""
+    values = unobserved(structure, (root,), lambda function: not function.spec.views)
+    # What other plans have memory of they may read.
+    auxiliary = [number for number in auxiliary_outputs(structure) if not structure.cells[number].use]
+    return (*values, *auxiliary)
+
+
+def _held(
+    structure: Structure,
+    unstored: Sequence[int],
+    key: Hashable,
+    compiled: StepPlan,
+    cells: Sequence[ArrayCell],
+    results: Sequence[ArrayCell],
+    last_run: LastRun | None,
+    compile_with: Callable[[_Constants], StepPlan],
+) -> HeldConstants:
+    """What a step computes of leaves that nobody writes, as weights of layers that it does not train."""
+    leaves = [(number, structure.cells[number]) for number, origin in enumerate(structure.origins) if origin is None]
+
+    def compile_cut(leaves: frozenset[int], only: Collection[Imported] | None) -> CutPlan:
+        # Where not all has room, what goes into a product without being kept would be computed at each run.
+        possible = foldings_of(structure, unstored).items() if only is None else ()
+        foldings = {number: each for number, each in possible if each.leaves <= leaves}
+        constants = _Constants(leaves, len(cells), only, foldings)
+        floats = tuple(float_values(compiled.plan, structure))
+        whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
+        cut: StepPlan = PLANS.get(whole_key, lambda: compile_with(constants))
+        return CutPlan(cut.plan, cut.imported)
+
+    def bind(plan: Plan, cells: Sequence[ArrayCell]) -> Binding:
+        floats = float_values(plan, structure)
+        return Binding(plan, cells, results, floats, epoch=EPOCH.value, last_run=last_run, reads_constants=True)
+
+    # That parameters move makes every run another one.
+    return HeldConstants(History(leaves, compiled.choices, varies=True), cells, compile_cut, bind)
+
+
+class _Gone(ValueRecipe):
     """The recipe of values in the middle of a step: an error, because the parameters they were made of have changed."""
 
     __slots__ = ()
@@ -259,10 +356,11 @@ def _compile_safely(
     targets: Sequence[_Target],
     parameters: Sequence[Moved],
     rule: Rule,
+    constants: _Constants | None,
 ) -> StepPlan:
     """The step with the earliest updates behind which nothing can fail: a failed step moves no parameter."""
     chosen = _choose(structure, root)
-    compile_as = partial(_compile, structure, aliases, root, unstored, targets, parameters, rule)
+    compile_as = partial(_compile, structure, aliases, root, unstored, targets, parameters, rule, constants)
     compiled = _lean(partial(compile_as, is_early=True), chosen)
     return compiled if _is_safe(compiled.plan) else _lean(partial(compile_as, is_early=False), chosen)
 
@@ -315,19 +413,22 @@ def _compile(
     targets: Sequence[_Target],
     parameters: Sequence[Moved],
     rule: Rule,
+    constants: _Constants | None,
     *,
     again: Sequence[Sequence[int]],
     is_early: bool,
 ) -> StepPlan:
     """The step.
 
+    constants: what it reads instead of computing it; None: nothing.
     again: values that backward computes again, with their calls.
     is_early: whether updates run as soon as they can, so that the memory of a gradient soon serves the next one, or
         behind all else.
     """
     context = structure.functions[-1].context
     graph = Graph(context, aliases)
-    recorded = AsNodes(graph, structure, computed=False)
+    folds = Folds(graph, structure, {} if constants is None else constants.foldings)
+    recorded = AsNodes(graph, structure, computed=False, instead=folds.result_of)
     values = recorded.values
     results = results_of(structure, unstored)
     stored = [
@@ -347,6 +448,16 @@ def _compile(
     if is_early:
         _move_forward(graph, updates)
     apart = [] if is_early else [node for nodes in updates for node in nodes]
+    cut = Cut(graph, stored, len(structure.shapes), folds.made)
+    choices = () if structure.overwritten else cut.choices
+    imported: tuple[Imported, ...] = ()
+    if constants is not None:
+        if not cut.has_all_wanted(constants.leaves):  # they are made on a device
+            constants = constants._replace(foldings={})
+            compile_as = partial(_compile, structure, aliases, root, unstored, targets, parameters, rule, constants)
+            return compile_as(again=again, is_early=is_early)
+        floats = float_values(graph, structure)
+        imported = cut.import_values(constants.leaves, constants.first, floats, constants.only)
     plan = lower(graph, stored, apart=apart, again=computed_again)
     made = {
         value
@@ -354,7 +465,11 @@ def _compile(
         for value, slot in zip(step.node.outputs, step.arguments[step.input_count :], strict=False)
         if slot >= 0 and not plan.slots[slot].range_bytes
     }
-    return StepPlan(plan, tuple(moved), frozenset(n for n, value in enumerate(values) if value in made))
+    whole = frozenset(n for n, value in enumerate(values) if value in made)
+    moving = {aliases[number] for number in plan.changed}
+    folds_of = [folding.leaves for folding in foldings_of(structure, unstored).values()]
+    unmoved = [leaves for leaves in folds_of if moving.isdisjoint(aliases[number] for number in leaves)]
+    return StepPlan(plan, tuple(moved), whole, tuple(dict.fromkeys((*choices, *unmoved))), imported)
 
 
 def _updates(
