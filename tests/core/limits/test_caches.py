@@ -53,6 +53,44 @@ def test_the_least_recently_used_plan_goes_first():
     assert (plans.find("a"), plans.find("b"), plans.find("c")) == (1, None, 3)
 
 
+class Finalized:
+    """Something that computes when it is dropped."""
+
+    def __init__(self, compute):
+        self._compute = compute
+
+    def __del__(self):
+        self._compute()
+
+
+def test_what_a_finalizer_plans_while_plans_are_forgotten_is_found_from_then_on():
+    plans = PlanCache("plans of a test", 2)
+    plans.get("a", lambda: Finalized(lambda: plans.get("a", lambda: 1)))
+    plans.clear()
+    assert plans.find("a") == 1
+    plans.get("b", lambda: 2), plans.find("a"), plans.get("c", lambda: 3)
+    assert (plans.find("a"), plans.find("b"), plans.find("c")) == (1, None, 3)
+
+
+def test_a_plan_that_is_forgotten_right_after_it_was_found_is_given_all_the_same():
+    class Key(str):
+        """At its second comparison plans are forgotten, as a handler of a signal may do in any code of Python's."""
+
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            comparisons.append(other)
+            if len(comparisons) == 2:
+                plans.clear()
+            return str.__eq__(self, other)
+
+    comparisons = []
+    plans = PlanCache("plans of a test", 2)
+    plans.get("a", lambda: 1)
+    assert plans.find(Key("a")) == 1
+    assert len(comparisons) == 2 and plans.find("a") is None
+
+
 def test_plans_are_limited_by_their_steps():
     plans = PlanCache("plans of a test", 100, steps_limit=3)
     for key in "abcde":

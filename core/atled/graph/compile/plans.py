@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 from atled.graph.compile.plan import Plan
@@ -34,7 +35,8 @@ class PlanCache:
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
-                self._plans.move_to_end(key)
+                with suppress(KeyError):  # a handler of a signal has forgotten it meanwhile
+                    self._plans.move_to_end(key)
             return found
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -57,7 +59,8 @@ class PlanCache:
     def clear(self) -> None:
         """Forget everything compiled."""
         with self._lock:
-            self._plans.clear()
+            # Not by `clear`: what a finalizer of something dropped adds meanwhile is then found, but not to be moved.
+            _dropped, self._plans = self._plans, OrderedDict()
             self._steps = 0
 
     def __len__(self) -> int:

@@ -53,9 +53,11 @@ class KeptPlans(Generic[P]):
     def note_use(self, key: Hashable, planned: P) -> None:
         """What is kept for a key is used now, others before."""
         with self._lock:
-            if key in self._plans:  # else it was dropped meanwhile
+            try:
                 self._plans.move_to_end(key)
-                self.latest = planned
+            except KeyError:  # it was dropped meanwhile
+                return
+            self.latest = planned
 
     def keep(self, key: Hashable, planned: P) -> None:
         """Keep a plan instead of what there was, and drop what was not used lately where there are too many steps."""
@@ -71,11 +73,13 @@ class KeptPlans(Generic[P]):
     def clear(self) -> None:
         """Drop all plans, and the memory in which no run is."""
         with self._lock:
-            for planned in self._plans.values():
-                planned.let_go()
-            self._plans.clear()
+            # Not by `clear`: what a finalizer of something dropped adds meanwhile is then found, but not to be moved.
+            dropped, self._plans = self._plans, OrderedDict()
+            self.get = self._plans.get
             self._steps = 0
             self.latest = None
+            for planned in dropped.values():
+                planned.let_go()
         self.memories.forget()
 
 

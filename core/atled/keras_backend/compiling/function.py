@@ -149,7 +149,7 @@ class Function:
     def forget(self) -> None:
         """Drop all programs; the next call compiles anew."""
         with self._lock:
-            self._known.clear()
+            self._known = OrderedDict()  # a new one: see PlanCache.clear
         self._last = self._last[0], None, []
         self._kept = None
 

@@ -168,6 +168,21 @@ def test_the_plans_that_were_not_used_lately_are_dropped_by_their_steps():
     assert plans.get("a") is first and plans.get("b") is None and second.is_let_go and len(plans) == 3
 
 
+def test_a_plan_that_a_finalizer_makes_while_plans_are_dropped_is_used_from_then_on():
+    class Finalized(Sized):
+        def __del__(self) -> None:
+            plans.keep("a", made)
+
+    plans: KeptPlans[Sized] = KeptPlans(steps_limit=30)
+    made = Sized(1)
+    plans.keep("a", Finalized(1))
+    plans.keep("b", Sized(1))
+    plans.clear()
+    assert plans.get("a") is made
+    plans.note_use("a", made)
+    assert plans.latest is made and len(plans) == 1
+
+
 def test_a_plan_beyond_the_limit_is_kept_alone():
     plans: KeptPlans[Sized] = KeptPlans(steps_limit=3)
     plans.keep("a", Sized(1))
