@@ -22,6 +22,7 @@ from atled.preparing import prepare
 from atled.type_configs import how_computed
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
+from atled_contexts.signals import is_of_a_handler
 
 __all__ = ["CallExplanation", "Explanation", "explain"]
 
@@ -104,6 +105,8 @@ class CallExplanation:
         try:
             prepared = prepare(chosen.implementation, self._make_call(chosen.type_config, chosen.device_id))
         except Exception as error:  # third-party code; what it raises is what the user has to know
+            if is_of_a_handler(error):
+                raise
             return f"preparing it fails: {in_words(error)}"
         return prepared.note
 
@@ -182,6 +185,8 @@ class Explanation:
         try:
             return self._find_plan()
         except Exception as error:  # what the calls raise, or third-party code; what is told of them stays true
+            if is_of_a_handler(error):
+                raise
             return InPlan({}, (f"planning it fails: {in_words(error)}",))
 
     def _elsewhere(self, number: int) -> str:

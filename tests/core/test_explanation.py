@@ -8,6 +8,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled_contexts import implementations
+from late_handler import interrupted, needs_signals, raises_late
 from wrong_plugin import wrong
 
 
@@ -149,3 +150,11 @@ def test_the_way_that_an_implementation_takes_is_shown(monkeypatch):
 
     monkeypatch.setattr(implementation, "prepare", fails, raising=False)
     assert explained.calls[0].way == "preparing it fails: OSError: no room"
+
+
+@needs_signals
+def test_what_a_handler_of_a_signal_raises_is_no_answer_of_a_plugin(monkeypatch):
+    explained = nn.explain(F.tanh, nn.Variable((2, 3)))
+    monkeypatch.setattr(explained.calls[0].chosen.implementation, "prepare", interrupted, raising=False)
+    with raises_late():
+        str(explained)

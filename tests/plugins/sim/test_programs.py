@@ -31,6 +31,8 @@ sys.path.append(os.path.dirname(__file__))  # for network: pytest's importlib mo
 
 from network import Training, assert_same_bits
 
+from late_handler import interrupted, needs_signals, raises_late
+
 
 def small(context, size=3):
     """A graph of a few steps."""
@@ -198,6 +200,17 @@ def test_a_recording_that_fails_is_told_and_the_loop_runs(sim, device, monkeypat
     y.forward()
     assert device.counts.replays == 0 and y.d == wanted
     assert "queued steps (SimArray.program failed: SimFault" in str(y.plan)
+
+
+@needs_signals
+def test_a_recording_that_a_handler_of_a_signal_ends_is_made_at_the_next_run(sim, device):
+    _, y = small(sim)
+    y.forward()
+    with pytest.MonkeyPatch.context() as patch, raises_late():
+        patch.setattr(type(ARRAY_CLASS), "program", interrupted)
+        y.forward()
+    y.forward()
+    assert device.counts.replays == 1
 
 
 def test_a_class_may_make_none(sim, device, monkeypatch):

@@ -16,6 +16,7 @@ from atled.graph.run.words import Table
 from atled.limits.caches import register_cache
 from atled_contexts import PluginWarning, lock_across_forks
 from atled_contexts.fallback import user_level
+from atled_contexts.signals import is_of_a_handler
 
 _LIMIT = 256
 _WAIT = 64  # runs of a loop after which it may become a program again
@@ -160,6 +161,9 @@ class QueuedSteps:
         try:
             program = place.array_class.program(launches, place.device_id)
         except Exception as error:  # third-party code: the loop does the same, and the reason is told
+            if is_of_a_handler(error):
+                self._wait = 0  # the next run tries again
+                raise
             self._segment.refusal = f"{place.array_class.name}.program failed: {in_words(error)}"
             _tell(place.array_class.name, self._in_words(), self._segment.refusal)
             return None

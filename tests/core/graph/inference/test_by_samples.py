@@ -13,6 +13,7 @@ from atled.graph.compile import loops
 from atled.graph.compile.loops import graph_of
 from atled.graph.inference import by_samples
 from atled.graph.nodes.loops import LoopOp
+from late_handler import interrupted, needs_signals, raises_late
 
 CONTEXT = nn.Context(["cpu"], fallback="raise")
 TOLERANCE = 1e-5  # of the largest element: algorithms differ by the number of images
@@ -261,6 +262,15 @@ def test_an_explanation_of_what_cannot_be_planned_says_so(monkeypatch):
     explained = nn.explain(infer)
     assert [call.op for call in explained.calls] == ["ReLU"]
     assert str(explained).endswith("planning it fails: ZeroDivisionError: division by zero")
+
+
+@needs_signals
+def test_what_a_handler_of_a_signal_raises_amid_planning_is_no_answer(monkeypatch):
+    x = nn.Variable((12, 8, 24, 24))
+    explained = nn.explain(nn.inference(F.relu(x), x))
+    monkeypatch.setattr(nn.inferring, "compile_inference", interrupted)
+    with raises_late():
+        str(explained)
 
 
 def test_one_sample_needs_no_loop():

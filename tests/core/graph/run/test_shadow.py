@@ -8,6 +8,8 @@ import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
 from atled.conformance.running import call, typed
+from atled.graph.run import shadow
+from late_handler import interrupted, needs_signals, raises_late
 from spec_cases import all_specs
 from wrong_plugin import off_by_one, wrong
 
@@ -217,6 +219,13 @@ def test_a_reference_that_refuses_what_the_implementation_computes_is_a_divergen
         F.softmax_cross_entropy(array(1, 3), labels, using="wrong")
     assert "it gave a result, where the reference raises IndexError" in str(caught.value)
     assert isinstance(caught.value.__cause__, IndexError)
+
+
+@needs_signals
+def test_what_a_handler_of_a_signal_raises_amid_the_reference_is_no_divergence(monkeypatch):
+    monkeypatch.setattr(shadow.Shadow, "_in_float64", interrupted)
+    with wrong(), nn.verify(), raises_late():
+        F.relu(array(2, 3), using="wrong")
 
 
 def test_the_reference_and_adopted_references_are_left_out():
