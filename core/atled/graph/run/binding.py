@@ -211,6 +211,11 @@ class Binding:
 
     def _bind_externals(self) -> None:
         plan = self.plan
+        if self._travelling:
+            # First: to compute one value makes others on the way, in memory of their own.
+            for number, *_ in plan.requests:
+                if self.cells[number].is_unstored:
+                    self.cells[number].settle()
         for number, place, dtype, slot in plan.requests:
             cell = self.cells[number]
             is_changed = (number, place, dtype) in plan.written

@@ -193,3 +193,22 @@ def test_forwards_of_both_kinds_in_turns_are_planned_ever_less_often(graph):
         y.forward()
         assert stored_count(y) > 1
     assert believed == [2, 8, 20, 44]
+
+
+@pytest.mark.parametrize("where", ["host device host", "device host device", "device device host", "host host device"])
+def test_values_that_a_backward_has_computed_again_may_be_in_several_memories(where):
+    pytest.importorskip("atled_sim")
+    backends = {"host": ["cpu:float"], "device": ["sim:float", "cpu:float"]}
+    contexts = [nn.Context(backends[name]) for name in where.split()]
+    w = leaf(W, True)
+    y = w
+    for function, context in zip((F.tanh, F.exp, F.sin), contexts, strict=True):
+        with nn.context_scope(context):
+            y = function(y)
+    clear(y, 3)
+    for _ in range(3):
+        w.grad.zero()
+        y.backward()
+        t = np.tanh(W)
+        assert_allclose(w.g, np.cos(np.exp(t)) * np.exp(t) * (1 - t**2), rtol=1e-5)
+        y.forward()
