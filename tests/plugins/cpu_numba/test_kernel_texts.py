@@ -183,7 +183,7 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     collected = ("collect_rows", "collect_line", "depthwise_lines")
     extrema = [f"{name}_{along}" for name in ("max", "min", "max_value", "min_value") for along in ("rows", "columns")]
     reductions = (*extrema, "sum_columns", "product_rows", "product_columns")
-    chosen = ("embed_grad", "CategoricalCrossEntropyGrad", "TopNError")
+    chosen = ("embed_grad", "CategoricalCrossEntropyGrad", "cross_entropy_grad", "TopNError")
     narrow = (*products, *pooling, *rows, *columns, *collected, *reductions, *chosen)
     for config, dtype in (("half", "float16"), ("bf16", "bfloat16")):
         tiled = TILED if has_tiles and config == "bf16" else set()

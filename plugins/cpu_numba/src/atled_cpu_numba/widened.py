@@ -66,7 +66,7 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
     "EmbedGrad": embedding.narrow_arguments,
     "Prod": reduction_products.narrow_arguments,
     "TopNError": scores.narrow_arguments,
-    **dict.fromkeys(("Softmax", "SoftmaxCrossEntropy"), softmax.narrow_arguments),
+    **dict.fromkeys(("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"), softmax.narrow_arguments),
 }
 
 # Ways of products and filters that widen, if at all, themselves: the first that answers is taken.

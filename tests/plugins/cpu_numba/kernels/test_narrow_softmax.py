@@ -1,12 +1,17 @@
 """Softmax in half and bf16, which its kernels take as they are: float32's results, rounded once."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.plugin import ArrayDesc, Call, op_spec
 from atled_contexts import Context
 from atled_cpu_numba import pool
+from atled_cpu_numba.kernels import softmax as kernels
+from atled_cpu_numba.kernels.shared.launch import narrow_dtypes
 from narrow_numbers import DTYPES, any_numbers, check_rounded, computed
 
 configs = pytest.mark.parametrize("config", list(DTYPES))
@@ -80,6 +85,35 @@ def test_losses_and_probabilities_are_those_of_float32_rounded_once(config, shap
     found = computed(config, losses, x, gy).astype("f")
     tolerance = {"half": 2e-3, "bf16": 2e-2}[config]  # of probabilities that are rounded before
     np.testing.assert_allclose(found, computed("float", losses, x.astype("f"), gy.astype("f")), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("dtype", narrow_dtypes())
+@pytest.mark.parametrize(
+    "shape, axis", [((5, 3), 1), ((40, 1), 1), ((7, 130), 1), ((3, 1001), 1), ((9, 33), 0), ((2, 5, 70), 1)]
+)
+def test_gradients_are_those_of_float32_rounded_once(run, parts, dtype, shape, axis):
+    rng = np.random.default_rng(11)
+    few = tuple(1 if n == axis else size for n, size in enumerate(shape))
+    target = rng.integers(0, shape[axis], few)
+    gy, p = any_numbers(rng, few, np.dtype(dtype)), any_numbers(rng, shape, np.dtype(dtype))
+    found, expected = np.ones_like(p), np.ones(shape, "f")
+    floats = ArrayDesc(few, gy.dtype), ArrayDesc(shape, p.dtype)
+    call = Call(op_spec("SoftmaxCrossEntropyGrad"), (*floats, ArrayDesc(few, np.int64)), (floats[1],), {"axis": axis})
+    narrow = SimpleNamespace(accepts=lambda _: True, prepare=lambda _: kernels.prepare(call))
+    bits = [array.view(np.uint16) for array in (gy, p, found)]  # which compare as equal where they are NaN
+    assert run(narrow, call.spec.name, [*bits[:2], target], bits[2:], parts=parts) == 0
+    single = [gy.astype("f"), p.astype("f"), target]
+    assert run(kernels, call.spec.name, single, [expected], axis=axis) == 0
+    check_rounded(found, expected)
+
+
+@configs
+@pytest.mark.parametrize("shape, axis", [((6, 1000), 1), ((40, 12), 0)])
+def test_the_gradient_casts_nothing(config, shape, axis):
+    dtype, few = DTYPES[config], tuple(1 if n == axis else size for n, size in enumerate(shape))
+    floats = [ArrayDesc(size, dtype) for size in (few, shape)]
+    call = Call(op_spec("SoftmaxCrossEntropyGrad"), (*floats, ArrayDesc(few, np.int64)), (floats[1],), {"axis": axis})
+    assert kernels.narrow_arguments(call) == ((0, 1, 3) if dtype.name in narrow_dtypes() else ())
 
 
 @configs

@@ -1,7 +1,8 @@
 """Softmax, SoftmaxCrossEntropy and their gradients.
 
 x is seen as (outer, n, inner), n the axis of the softmax. With inner == 1 the kernels run along rows, else along
-columns, up to 256 of them at once. What is narrow is widened once, row by row or some columns at a time.
+columns, up to 256 of them at once. What is narrow is widened as its exponentials are computed, of columns once, some at
+a time; by the gradient as it is read.
 All check the labels of their share before they write; as share 0 of 0 all labels, and then write nothing.
 """
 
@@ -72,7 +73,7 @@ _LABEL_OUT_OF_RANGE = 1
 _ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
 # The loss of a label whose probability is the smallest normal float32 or less.
 _HIGHEST_LOSS = -math.log(float(np.finfo(np.float32).tiny))
-_FEWEST_NARROW = 64  # in a row that is widened by itself: LLVM computes the rest of a few vectors one by one
+_FEWEST_NARROW = 64  # in a row that is taken as it is: what `narrow_maxima` takes
 _SHORT_ROW_BYTES = 1 << 14
 _FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace than they carry if there are less
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
@@ -133,13 +134,13 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_narrow_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, ints64, words
+    from atled_cpu_numba.kernels.shared.narrow_maxima import greatest_of
     from atled_cpu_numba.kernels.shared.narrow_vectors import make_element_access
     from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.scalars import higher
     from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
-    load, store = make_element_access(dtype, alone=True)
-    sum_up, are_within, loss_of = sum_of_exponentials("float32"), make_are_within(), _make_loss()
+    (load, store), greatest = make_element_access(dtype, alone=True), greatest_of(dtype)
+    sum_up, are_within, loss_of = sum_of_exponentials(dtype), make_are_within(), _make_loss()
 
     @kernel
     def softmax_narrow_rows(block, part, parts):
@@ -157,14 +158,10 @@ def _build_narrow_rows(dtype: str) -> Callable[..., int]:
         picked = np.float32(0)
         for number in range(first, after):
             x, p = w[Forward.x] + 2 * number * n, w[Forward.p] + 2 * number * n
-            top = np.float32(-math.inf)  # as in softmax_rows
-            for j in range(n):
-                value = load(x, j)
-                row[j] = value
-                top = higher(top, value)
             if w[Forward.target] != 0:
-                picked = row[target[number]]
-            total = sum_up(own, own, n, top)
+                picked = load(x, target[number])  # now: p may be written over x
+            top = greatest(x, n)  # as in softmax_rows
+            total = sum_up(x, own, n, top)
             scale = np.float32(1) / total
             for j in range(n):
                 store(p, j, row[j] * scale)
@@ -257,10 +254,11 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
 def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading, make_writing
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
-    real, are_within = Real(dtype), make_are_within()
-    number, floats, size = real.kind, real.pointer, real.size
+    number, size, are_within = Real(real_of(dtype)).kind, item_bytes(dtype), make_are_within()
+    (elements, read), write = make_reading(dtype), make_writing(dtype, alone=True)
 
     @kernel
     def cross_entropy_grad(block, part, parts):
@@ -275,22 +273,22 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
             return 0
         for outer in range(first, after):
             start = size * outer * n * inner
-            g = floats(w[Backward.gy] + size * outer * inner)
+            g = elements(w[Backward.gy] + size * outer * inner)
             labels = ints64(w[Backward.target] + 8 * outer * inner)
-            all_p, all_gx = floats(w[Backward.p] + start), floats(w[Backward.gx] + start)
+            all_p, all_gx = elements(w[Backward.p] + start), elements(w[Backward.gx] + start)
             if inner == 1:
-                factor = g[0]
+                factor = read(g, 0)
                 for j in range(n):
-                    all_gx[j] = all_p[j] * factor
+                    write(all_gx, j, read(all_p, j) * factor)
             else:
                 for j in range(n):
-                    p = floats(w[Backward.p] + start + size * j * inner)
-                    gx = floats(w[Backward.gx] + start + size * j * inner)
+                    p = elements(w[Backward.p] + start + size * j * inner)
+                    gx = elements(w[Backward.gx] + start + size * j * inner)
                     for i in range(inner):
-                        gx[i] = p[i] * g[i]
+                        write(gx, i, read(p, i) * read(g, i))
             for i in range(inner):
                 at = labels[i] * inner + i
-                all_gx[at] = (all_p[at] - number(1)) * g[i]
+                write(all_gx, at, (read(all_p, at) - number(1)) * read(g, i))
         return 0
 
     return cross_entropy_grad
@@ -299,7 +297,7 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
 _ROWS = kernels_by_dtype("softmax_rows", _build_rows)
 _NARROW_ROWS = kernels_by_dtype("softmax_rows", _build_narrow_rows, dtypes=NARROW)
 _COLUMN_WISE = kernels_by_dtype("softmax_columns", _build_columns, dtypes=ANY)
-_CROSS_ENTROPY_GRAD = kernels_by_dtype("cross_entropy_grad", _build_cross_entropy_grad)
+_CROSS_ENTROPY_GRAD = kernels_by_dtype("cross_entropy_grad", _build_cross_entropy_grad, dtypes=ANY)
 
 # Positions of the inputs with floats, of the target, and the number of outputs, all of floats.
 _ARGUMENTS: dict[str, tuple[tuple[int, ...], int | None, int]] = {
@@ -326,9 +324,15 @@ def accepts(call: Call) -> bool | str:
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
-    """Which arguments are taken as they are where they are narrow: x and p, of long rows and of many columns."""
+    """Which arguments are taken as they are where they are narrow: x and p, of long rows and of many columns.
+
+    Of the gradient all floats.
+    """
     x, p = call.inputs[0], call.outputs[-1]
     assert x is not None
+    if call.spec.name == "SoftmaxCrossEntropyGrad":
+        dtypes = {desc.dtype.name for desc in (*call.inputs[:2], p) if desc is not None}
+        return (0, 1, 3) if len(dtypes) == 1 and dtypes <= set(narrow_dtypes()) else ()
     if x.dtype != p.dtype or p.dtype.name not in narrow_dtypes() or x.strides or p.strides:
         return ()
     axis = call.attributes["axis"] % p.ndim

@@ -112,16 +112,17 @@ def products_of_four(dtype: str, *, paired: bool = False) -> Any:
 def sum_of_exponentials(dtype: str) -> Any:
     """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes.
 
+    p is float32 where x is narrow.
     top: of the x[i]; should it be less than one of them, which a NaN among them may bring about, the results are any.
     """
 
     # Four registers at a time: what is between for all of the lanes would not fit into the registers.
-    most = 4 * lanes_of(dtype).vector
+    most = 4 * lanes_of(real_of(dtype)).vector
 
     def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
         return [write_exp(builder, builder.fsub(values[0], numbers[0]), falls=True)]
 
-    add_up = _make_sums(dtype, dtype, 1, terms, stored_at_once=most)
+    add_up = _make_sums(dtype, real_of(dtype), 1, terms, stored_at_once=most)
 
     @inlined
     def write_in_vectors(x, p, count, top):
@@ -194,7 +195,7 @@ def _make_sums(
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
     dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums; float32 for narrow ones.
-    stored_at_once: if not 0, the array at the last address is not read: the terms, of its dtype, are written to it, of
+    stored_at_once: if not 0, the array at the last address is not read: the terms, of sum_dtype, are written to it, of
         so many elements at a time.
     together: of terms that are the elements themselves, how many sums of whole groups are made at a time; if not given,
         all.
@@ -249,10 +250,10 @@ class _Sums:
         self._together, self._multiplies, self._neutral = together, multiplies, float(multiplies)
         self._is_paired = paired
         self._dtype, self._read, self._summed = dtype, _IR[dtype], _IR[sum_dtype]
-        self._alignment = item_bytes(dtype)
-        self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
+        self._alignment, self._stored_alignment = item_bytes(dtype), item_bytes(sum_dtype)
         self._stored_at_once = stored_at_once
-        self._target = self._bases.pop() if stored_at_once else None
+        self._target = builder.inttoptr(bases.pop(), self._summed.as_pointer()) if stored_at_once else None
+        self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
 
     def write(self, count: Any) -> list[Any]:
         """The sums of the first `count` elements."""
@@ -372,7 +373,7 @@ class _Sums:
 
     def _are_pairs(self, width: int) -> bool:
         """Whether so many lanes are those of pairs: the even ones first, then the odd ones."""
-        return self._dtype == "bfloat16" and width == LANES
+        return self._dtype == "bfloat16" and width == LANES and self._target is None
 
     def _half_of_pairs(self, lanes: Any, width: int) -> Any:
         """As `_half`, of lanes of pairs; then all are in their order."""
@@ -389,13 +390,11 @@ class _Sums:
         builder, sums = self._builder, []
         for number, lane in enumerate(_parts(builder, lanes, self._stored_at_once)):
             at = builder.add(place, self._w.number(number * self._stored_at_once))
-            source, target = (
-                builder.bitcast(self._w.at(base, at), lane.type.as_pointer()) for base in (*self._bases, self._target)
-            )
-            value = builder.load(source, align=self._alignment, typ=lane.type)
             width = lane.type.count if isinstance(lane.type, ir.VectorType) else 1
+            value = self._elements(self._bases[0], at, width)
             (term,) = self._terms(builder, [value], [self._splat(number, width) for number in self._numbers])
-            builder.store(term, target, align=self._alignment)
+            target = builder.bitcast(self._w.at(self._target, at), lane.type.as_pointer())
+            builder.store(term, target, align=self._stored_alignment)
             self._w.keep_order()
             sums.append(self._sum(lane, term))
         return _joined(builder, sums)
