@@ -17,6 +17,7 @@ from atled.graph.forward_plan import Forward
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.recompute.again import put_off
+from atled.graph.recompute.reads import GradientsToCome, PlannedGradients
 from atled.graph.recompute.recipes import GradientRecipe, leave_gradient_unstored
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
@@ -218,15 +219,9 @@ class Backward:
 
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardPlan:
         structure = self.structure
-        graph = Graph(structure.functions[-1].context, self._aliases)
-        recorded = AsNodes(graph, structure, computed=True, recomputed=self.recomputed)
-        values = recorded.values
-        seeds = self._seeds_by_root(graph, values)
+        recorded, seeds, found = self._backpropagated()
+        graph, values = recorded.graph, recorded.values
         wanted = {number: values[number] for number, _ in self.wanted}
-        asked = [values[number] for number in self.middle if structure.flags[number]]
-        found = backpropagate(
-            graph, recorded.nodes, seeds, [*wanted.values(), *asked], recorded.blocked_values(self.starts)
-        )
         first_wanted = len(structure.cells) + len(self.seeds)  # the number of its array: behind those of the seeds
         leaves: list[int] = []
         results: list[IRValue] = []
@@ -253,6 +248,34 @@ class Backward:
         if self.recomputed:
             put_off(graph, {recorded.calls[number] for number in self.recomputed})
         return BackwardPlan(lower(graph, results, into=into), leaves, middles, unstored)
+
+    def _backpropagated(self) -> PlannedGradients:
+        """The recorded calls as nodes, and the gradients: those that the forward's plan asked for, where they serve."""
+        known = self._planned_with_forward()
+        if known is not None:
+            return known
+        structure = self.structure
+        graph = Graph(structure.functions[-1].context, self._aliases)
+        recorded = AsNodes(graph, structure, computed=True, recomputed=self.recomputed)
+        values = recorded.values
+        seeds = self._seeds_by_root(graph, values)
+        wanted = [values[number] for number, _ in self.wanted]
+        asked = [values[number] for number in self.middle if structure.flags[number]]
+        found = backpropagate(graph, recorded.nodes, seeds, [*wanted, *asked], recorded.blocked_values(self.starts))
+        return PlannedGradients(recorded, seeds, found)
+
+    def _planned_with_forward(self) -> PlannedGradients | None:
+        """The gradients that were planned with the forward, if they are those of this backward; only once."""
+        roots = None if self._roots is None else self._roots()
+        if roots is None or roots.gradients is None:
+            return None
+        gradients: GradientsToCome = roots.gradients
+        roots.gradients = None  # what is made of them changes their graph
+        first = len(self.structure.cells)
+        # Where an array is another one, too, the graph has to know from the start.
+        if self.recomputed or self._aliases[first:] != list(range(first, len(self._aliases))):
+            return None
+        return gradients.of(self.structure, self.seeds)
 
     def _seeds_by_root(self, graph: Graph, values: Sequence[IRValue]) -> dict[IRValue, IRValue]:
         """Per root the gradient to start from, of its shape; values: those of the recorded graph."""

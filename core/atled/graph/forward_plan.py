@@ -87,6 +87,7 @@ def planned_forward(roots: Roots) -> Forward:
         let_go(structure, values)
     epoch = EPOCH.value
     unstored = _settled_unstored(structure, values, None if before is None else before.trust, stores_less)
+    roots.gradients = unstored.gradients
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
     if before is not None and before.binding.holds(key, structure.cells, epoch):
         planned = Forward(

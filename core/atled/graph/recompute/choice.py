@@ -11,6 +11,7 @@ from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.ir import IRNode
 from atled.graph.recompute.reads import GradientsToCome
 from atled.graph.record.as_nodes import AsNodes
+from atled.graph.record.structure import Structure
 from atled.ops.formula import Expr
 from atled.ops.formula_work import work_of
 from atled_contexts import plugin_generation
@@ -29,16 +30,27 @@ _MOST_CALLS = 12
 _ITEM_BYTES = 4  # of nearly all that is computed
 
 
+def may_choose(structure: Structure) -> bool:
+    """Whether a graph is such that computing again may pay: `choose_recomputed` finds nothing in others."""
+    # Code of the user could plan while the backward runs, for which writers wait.
+    is_large = sum(map(_nbytes, structure.shapes)) >= _STREAMED_BYTES
+    return is_large and not any(function.spec.opaque for function in structure.functions)
+
+
+def _nbytes(shape: Sequence[int]) -> int:
+    return _ITEM_BYTES * math.prod(shape)
+
+
 def choose_recomputed(gradients: GradientsToCome, candidates: Sequence[int], read: Collection[int]) -> list[list[int]]:
     """Per value that a backward is to compute again: its number, then those of the calls that compute it.
 
     candidates: values that need not be stored.  read: values that a backward reads.
     """
     structure = gradients.structure
-    sizes = [_ITEM_BYTES * math.prod(shape) for shape in structure.shapes]
-    if sum(sizes) < _STREAMED_BYTES or any(function.spec.opaque for function in structure.functions):
-        return []  # code of the user could plan while the backward runs, for which writers wait
-    wanted = tuple(number for number in candidates if number in read and sizes[number] >= _LEAST_BYTES)
+    if not may_choose(structure):
+        return []
+    shapes = structure.shapes
+    wanted = tuple(number for number in candidates if number in read and _nbytes(shapes[number]) >= _LEAST_BYTES)
     if not wanted:
         return []
     key = (

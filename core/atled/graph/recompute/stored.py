@@ -46,10 +46,12 @@ class Unstored(NamedTuple):
     numbers: of the arrays that are not stored: values that no user can see and that the backward does not read, and
         auxiliary outputs where there is no backward.
     trust: those that the backward may compute again; they are among `numbers` while they are trusted.
+    gradients: what was found of the backward on the way; None where nothing had to be.
     """
 
     numbers: frozenset[int]
     trust: Trust | None
+    gradients: GradientsToCome | None = None
 
 
 def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | None, stores_less: bool) -> Unstored:
@@ -77,8 +79,9 @@ def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | 
     read = {number for number in range(len(cells)) if id(cells[number]) in by_cell}
     unstored = frozenset(number for number in (*candidates, *auxiliary) if number not in read and not cells[number].use)
     found = choose_recomputed(gradients, candidates, read)
+    planned = gradients if gradients.are_made else None
     if not found:
-        return Unstored(unstored, None)
+        return Unstored(unstored, None, planned)
     functions = frozenset(structure.functions[call] for _, *calls in found for call in calls)
     values = [structure.reference(number) for number, *_ in found]
     made = {output for _, *calls in found for call in calls for output in structure.made[call]}
@@ -86,7 +89,7 @@ def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | 
     trust = Trust(values, functions, [cells[number] for number in sorted(operands - made)])
     if before is not None and before.is_like(trust):
         trust = before
-    return Unstored(unstored | {number for number, *_ in found} if trust.is_trusted else unstored, trust)
+    return Unstored(unstored | {number for number, *_ in found} if trust.is_trusted else unstored, trust, planned)
 
 
 def let_go(structure: Structure, roots: Sequence[Value]) -> None:

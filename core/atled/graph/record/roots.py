@@ -26,6 +26,7 @@ class Roots:
     stores_less: whether forward is to store nothing for a backward, as some were told that none follows.
     may_clear: whether there was never a backward.
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
+    gradients: what planning the forward found of the backward, for that to begin with; None where nothing was.
     first_run: number of the writes before a forward by the plan of an earlier graph, 0 if there was none.
     seeds: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
     walk: of the one root, by which a forward found its plan, for the backward behind it; None where there is none.
@@ -41,6 +42,7 @@ class Roots:
         "backward",
         "first_run",
         "forward",
+        "gradients",
         "may_clear",
         "seeds",
         "stores_less",
@@ -57,6 +59,7 @@ class Roots:
         self.may_clear = True
         self._patience = self._missing = _CLEARED_RUNS  # of `_missing` each that is told so takes one
         self.backward: Any = None
+        self.gradients: Any = None
         self.first_run = 0
         self.seeds: list[Any] = [None] * len(values)
         self.walk: Any = None

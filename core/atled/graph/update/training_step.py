@@ -24,7 +24,7 @@ from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import Order
 from atled.graph.recompute.again import run_again
-from atled.graph.recompute.choice import choose_recomputed
+from atled.graph.recompute.choice import choose_recomputed, may_choose
 from atled.graph.recompute.reads import GradientsToCome, read_by_backward
 from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
 from atled.graph.recompute.stored import (
@@ -369,6 +369,8 @@ def _choose(structure: Structure, root: int) -> list[list[int]]:
     """Values that the backward may compute again instead of reading them, with their calls, as in plans apart."""
     value = structure.value(root)
     assert value is not None
+    if not may_choose(structure):
+        return []
     candidates = unobserved(structure, (value,), can_recompute)
     gradients = GradientsToCome(structure, (root,))
     read = read_by_backward(gradients) if candidates else frozenset()
