@@ -93,6 +93,18 @@ class Candidate:
         return f"Candidate({self.entry!r}, {self.state}{': ' + self.reason if self.reason else ''})"
 
 
+class _Looks:
+    """What all implementations are asked by before their own `accepts`; what describes a call need not have it."""
+
+    __slots__ = ("channel_last", "has_integers", "op_version", "strided")
+
+    def __init__(self, call: object) -> None:
+        self.op_version: int | None = getattr(call, "op_version", None)
+        self.channel_last: bool = getattr(call, "channel_last", False)
+        self.has_integers: bool = getattr(call, "has_integers", False)
+        self.strided: tuple[str, ...] = getattr(call, "strided", ())
+
+
 class Inquiry(Generic[C]):
     """Asks all that a Context names, in order, who computes one call; decides nothing beyond the rules of placement.
 
@@ -140,10 +152,9 @@ class Inquiry(Generic[C]):
         # That of the first entry; where the reference does not know it, since only a backend that is absent could say
         # what it means, of the next one that it knows.
         info = self._registry.status(REFERENCE).info
-        wanted = [type_config for _, type_config in self._context.backends]
+        listed = self._context.backends
         offered = () if info is None else self._registry.type_configs(info)
-        known = [type_config for type_config in wanted if type_config in offered]
-        return known[0] if known else wanted[0]
+        return next((type_config for _, type_config in listed if type_config in offered), listed[0][1])
 
     def _backend(self, backend: str, type_config: str, *, listed: bool) -> list[Candidate]:
         status = self._registry.status(backend)
@@ -166,8 +177,10 @@ class Inquiry(Generic[C]):
         if device_id is None:
             return [Candidate(backend, type_config, REFUSED, f"it has no device {self._context.device_id!r}")]
         call = self.call(type_config, device_id)
-        answers = self._ask(backend, type_config, device_id, call)
-        return self._choose(answers, status.info, call, listed)
+        moved = self._why_fallback(status.info, listed)
+        forbidden = self._why_forbidden(status.info, moved)
+        answers = self._ask(backend, type_config, device_id, call, may_skip=not (forbidden or self._ask_all))
+        return self._choose(answers, call, moved, forbidden)
 
     def _device_id(self, info: BackendInfo) -> str | None:
         """That of the Context if the backend has it; else "" for a host, which has one device, and None for others."""
@@ -176,7 +189,11 @@ class Inquiry(Generic[C]):
             return wanted
         return "" if info.host else None
 
-    def _ask(self, backend: str, type_config: str, device_id: str, call: C) -> list[Candidate]:
+    def _ask(self, backend: str, type_config: str, device_id: str, call: C, *, may_skip: bool) -> list[Candidate]:
+        """What the implementations of one backend answer.
+
+        may_skip: whether those need not be asked that say once for all that they rank no higher than one that accepts.
+        """
         try:
             found = self._registry.implementations(self._op, backend)
         except (Exception, SystemExit) as error:  # a provider of a family is third-party code; its failure is a reason
@@ -186,10 +203,24 @@ class Inquiry(Generic[C]):
             return [Candidate(backend, type_config, REFUSED, reason, device_id=device_id, exception=error)]
         if not found:
             return [Candidate(backend, type_config, MISSING, f"no implementation of {self._op}", device_id=device_id)]
-        return [self._ask_one(made, type_config, device_id, call) for made in found]
+        looks = _Looks(call)
+        answers: list[Candidate] = []
+        best = -math.inf  # of the ranks that do not depend on the call
+        for made in found:
+            if may_skip and made.prefers is not None and made.rank is not None and made.rank <= best:
+                reason = "another one of its backend is preferred"
+                answers.append(
+                    Candidate(backend, type_config, NOT_ASKED, reason, device_id=device_id, implementation=made)
+                )
+                continue
+            candidate = self._ask_one(made, type_config, device_id, call, looks)
+            answers.append(candidate)
+            if candidate.state == ACCEPTED and made.rank is not None:
+                best = max(best, made.rank)
+        return answers
 
-    def _ask_one(self, made: Implementation, type_config: str, device_id: str, call: C) -> Candidate:
-        other_version = self._why_incompatible(made, call)
+    def _ask_one(self, made: Implementation, type_config: str, device_id: str, call: C, looks: _Looks) -> Candidate:
+        other_version = self._why_incompatible(made, looks.op_version)
         if other_version:
             reason, remedy = other_version
             return Candidate(
@@ -202,17 +233,9 @@ class Inquiry(Generic[C]):
                 implementation=made,
             )
         exception: BaseException | None = None
-        strided: tuple[str, ...] = getattr(call, "strided", ())  # what describes a call need not have arrays
         answer: bool | str
         try:
-            if made.layout is None and getattr(call, "channel_last", False):
-                answer = "it does not know channel_last"  # and would compute something else
-            elif not made.integers and getattr(call, "has_integers", False):
-                answer = "it computes floating-point numbers only"
-            elif strided and not made.takes_strides(strided):
-                answer = f"it takes no strides of {', '.join(strided)}"
-            else:
-                answer = made.accepts(call) if made.accepts is not None else True
+            answer = _answer(made, call, looks)
         except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked
             if is_of_a_handler(error):
                 raise
@@ -227,9 +250,8 @@ class Inquiry(Generic[C]):
             made.backend, type_config, state, reason, device_id=device_id, implementation=made, exception=exception
         )
 
-    def _why_incompatible(self, made: Implementation, call: C) -> tuple[str, str] | None:
+    def _why_incompatible(self, made: Implementation, present: int | None) -> tuple[str, str] | None:
         """Reason and remedy where the implementation is for another version of the op spec than the call's."""
-        present = getattr(call, "op_version", None)  # what describes a call need not have versions
         if made.op_version is None or present is None or made.op_version == present:
             return None
         record = self._registry.record_of(made.backend)
@@ -240,10 +262,11 @@ class Inquiry(Generic[C]):
             f"pip install --upgrade {older}",
         )
 
-    def _choose(self, answers: list[Candidate], info: BackendInfo, call: C, listed: bool) -> list[Candidate]:
-        """Judge what one backend's implementations answered; the best accepting one may become the chosen one."""
-        moved = self._why_fallback(info, listed)
-        forbidden = self._why_forbidden(info, moved)
+    def _choose(self, answers: list[Candidate], call: C, moved: str, forbidden: str) -> list[Candidate]:
+        """Judge what one backend's implementations answered; the best accepting one may become the chosen one.
+
+        moved: why computing there would be a fallback.  forbidden: why the Context does not allow it.
+        """
         best: tuple[float, Candidate] | None = None
         for candidate in answers:
             if candidate.state != ACCEPTED:
@@ -278,7 +301,31 @@ class Inquiry(Generic[C]):
         return f"fallback='raise', and this is one: {moved}" if self._context.fallback == "raise" else ""
 
 
-# `object`: only handed on to the implementation.
+# `object` as a call: only handed on to the implementation.
+def accepts_surely(made: Implementation, call: object) -> bool:
+    """Whether an implementation accepts a call; False also where it fails, which asking again is to find out."""
+    looks = _Looks(call)
+    if made.op_version is not None and looks.op_version is not None and made.op_version != looks.op_version:
+        return False
+    try:
+        return _answer(made, call, looks) is True
+    except (Exception, SystemExit) as error:
+        if is_of_a_handler(error):
+            raise
+        return False
+
+
+def _answer(made: Implementation, call: object, looks: _Looks) -> bool | str:
+    """True where an implementation accepts a call, else the reason in words."""
+    if made.layout is None and looks.channel_last:
+        return "it does not know channel_last"  # and would compute something else
+    if not made.integers and looks.has_integers:
+        return "it computes floating-point numbers only"
+    if looks.strided and not made.takes_strides(looks.strided):
+        return f"it takes no strides of {', '.join(looks.strided)}"
+    return made.accepts(call) if made.accepts is not None else True
+
+
 def _rank(candidate: Candidate, call: object) -> float | None:
     """What `prefers` says of an accepting candidate; None, and the candidate refused, where that fails."""
     made = candidate.implementation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from atled_contexts.errors import PluginError, did_you_mean, listing, message
@@ -25,7 +26,8 @@ class Implementation:
     op: name of the op.  backend: the backend it belongs to.
     prepare: `prepare(call)` does, once per call description, what needs no data; what it returns is the core's.
     accepts: `accepts(call)` gives True, or the reason in words why it does not compute this call. None: every call.
-    prefers: `prefers(call)` ranks it among the accepting ones of its backend, highest first. None: 0.
+    prefers: `prefers(call)` ranks it among the accepting ones of its backend, highest first. None: 0. A float: the rank
+        of all calls; `accepts` is then asked about a call only if none registered before accepts it that ranks as high.
     note: what `explain` shows, such as "direct" or "adopted reference".
     op_version: the version of the op spec that it was written for; where the spec has another one by now, it is
         refused. None: it fits every version, because it is made from the spec (formulas, references).
@@ -62,6 +64,7 @@ class Implementation:
         "prefers",
         "prepare",
         "prepare_group",
+        "rank",
         "strides",
     )
 
@@ -72,7 +75,7 @@ class Implementation:
         prepare: Prepare,
         *,
         accepts: Accepts | None = None,
-        prefers: Prefers | None = None,
+        prefers: Prefers | float | None = None,
         note: str = "",
         op_version: int | None = 1,
         fuses: bool = False,
@@ -84,7 +87,11 @@ class Implementation:
         integers: bool = False,
         strides: Sequence[str] | Literal[True] = (),
     ) -> None:
-        optional = (("accepts", accepts), ("prefers", prefers), ("prepare_group", prepare_group), ("layout", layout))
+        # Known without a call; None where `prefers` tells.
+        self.rank = 0.0 if prefers is None else prefers if isinstance(prefers, float) else None
+        self.prefers = _always(prefers) if isinstance(prefers, float) else prefers
+        ranks = self.prefers
+        optional = (("accepts", accepts), ("prefers", ranks), ("prepare_group", prepare_group), ("layout", layout))
         names = (("omits", omits), ("attaches", attaches), ("strides", strides))
         misfit = _misfit(op_version, prepare, optional, names)
         if misfit is not None:
@@ -94,7 +101,6 @@ class Implementation:
         self.backend = backend
         self.prepare = prepare
         self.accepts = accepts
-        self.prefers = prefers
         self.note = note
         self.op_version = op_version
         self.fuses = fuses
@@ -112,6 +118,12 @@ class Implementation:
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
+
+
+@cache
+def _always(rank: float) -> Prefers:
+    """Ranks every call the same."""
+    return lambda _: rank
 
 
 def _misfit(
@@ -172,7 +184,7 @@ class Registrar:
         prepare: Prepare,
         *,
         accepts: Accepts | None = None,
-        prefers: Prefers | None = None,
+        prefers: Prefers | float | None = None,
         note: str = "",
         op_version: int | None = 1,
         fuses: bool = False,

@@ -85,6 +85,7 @@ class Registry:
         self._array_classes: dict[str, ArrayClassEntry] = {}
         self._executors: dict[str, object] = {}
         self._devices: dict[str, tuple[str, ...]] = {}
+        self._statuses: dict[str, BackendStatus] = {}
         self._type_configs = dict(STANDARD)
         for plugin in self._loaded:
             self._add(plugin)
@@ -109,6 +110,12 @@ class Registry:
 
     def status(self, backend: str) -> BackendStatus:
         """Whether `backend` can be asked, and if not, why."""
+        found = self._statuses.get(backend)
+        if found is None:
+            found = self._statuses[backend] = self._find_status(backend)
+        return found
+
+    def _find_status(self, backend: str) -> BackendStatus:
         if backend in self._infos:
             owner = self._owners[backend].record
             return BackendStatus(
@@ -253,8 +260,10 @@ class Registry:
 
     def native_executor(self, backend: str) -> object | None:
         """What runs native steps of a usable backend; None where its plugin brought nothing."""
-        self.backend_info(backend)
-        return self._executors.get(backend)
+        found = self._executors.get(backend)
+        if found is None:
+            self.backend_info(backend)
+        return found
 
     def native_executors(self) -> tuple[object, ...]:
         """What usable plugins brought to run native steps, in the order of their backends' names."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from atled_contexts import discovery
-from atled_contexts.candidate import ACCEPTED, FORBIDDEN, NEVER_LEAVES, Candidate, Inquiry
+from atled_contexts.candidate import ACCEPTED, FORBIDDEN, NEVER_LEAVES, NOT_ASKED, Candidate, Inquiry, accepts_surely
 from atled_contexts.context import Context
 from atled_contexts.errors import SelectionError, message
 from atled_contexts.fallback import count_fallback, notify, warn_of_set_aside, warn_once
@@ -74,8 +74,16 @@ class Decision(Generic[C]):
         prepare: what prepares it, where the implementation has something else than `prepare` for that.
         """
         other: Decision[C] = Decision.__new__(Decision)
-        for name in Decision.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.context = self.context
+        other.backend = self.backend
+        other.type_config = self.type_config
+        other.device_id = self.device_id
+        other.plugin = self.plugin
+        other.implementation = self.implementation
+        other.candidates = self.candidates
+        other.fallback = self.fallback
+        other.reason = self.reason
+        other.generation = self.generation
         other.op = op
         other.call = call
         if prepare is not None:
@@ -90,6 +98,8 @@ class Decision(Generic[C]):
 
 # `Any`: decisions about calls of any type; `select` gives each back under the type that it was made with.
 _cache: dict[tuple[str, Context, Hashable], Decision[Any]] = {}
+_plain: dict[tuple[str, Context], Decision[Any]] = {}
+"""By op and Context a decision for which only the first implementation was asked, as it is if that accepts a call."""
 _lock = lock_across_forks()
 
 
@@ -140,10 +150,16 @@ def clear_selection_cache() -> None:
     """Forget all decisions; the next calls select again."""
     with _lock:
         _cache.clear()
+        _plain.clear()
 
 
 def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, str], C]) -> Decision[C]:
     registry = discovery.registry()
+    plain = _plain.get((op, context))
+    if plain is not None and plain.generation == registry.generation:
+        call = make_call(plain.type_config, plain.device_id)
+        if accepts_surely(plain.implementation, call):
+            return _kept(key, plain.made_for(op, call))
     inquiry = Inquiry(registry, op, context, make_call, ask_all=False)
     if any(_set_aside(registry, op, candidate) for candidate in inquiry.candidates if candidate.broke):
         return _decide(op, context, key, make_call)
@@ -162,10 +178,19 @@ def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, 
     )
     if decision.fallback:
         notify(registry, FallbackEvent(op, context, decision.backend, decision.reason))
+    elif chosen is decision.candidates[0] and all(other.state == NOT_ASKED for other in decision.candidates[1:]):
+        with _lock:
+            if len(_plain) >= CACHE_LIMIT:
+                _plain.clear()
+            _plain[op, context] = decision
+    return _kept(key, decision)
+
+
+def _kept(key: Hashable, decision: Decision[C]) -> Decision[C]:
     with _lock:
         while len(_cache) >= CACHE_LIMIT:
             del _cache[next(iter(_cache))]  # the oldest
-        _cache[op, context, key] = decision
+        _cache[decision.op, decision.context, key] = decision
     return decision
 
 

@@ -108,7 +108,7 @@ def adopt_reference(op: str, backend: str) -> Implementation:
         op,
         backend,
         prepare_reference,
-        prefers=lambda call: -1.0,
+        prefers=-1.0,
         note=ADOPTED_NOTE,
         op_version=None,
         integers=True,

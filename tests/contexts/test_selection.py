@@ -248,6 +248,73 @@ def test_of_equals_the_first_computes(reference):
     assert select("Foo", Context("many"), 1, FakeCall).implementation.note == "first"
 
 
+def decided(size, context="many"):
+    """The decision for a call that is told by its size."""
+
+    def make_call(*where):
+        call = FakeCall(*where)
+        call.size = size
+        return call
+
+    return select("Foo", Context(context), size, make_call)
+
+
+def test_one_of_a_fixed_rank_is_asked_only_about_what_none_of_that_rank_before_it_accepts(reference):
+    asked = []
+    several(
+        ("first", lambda call: asked.append("first") or call.size < 3 or "too large", None),
+        ("second", lambda call: asked.append("second") or True, 0.0),
+        ("last", lambda call: asked.append("last") or True, -1.0),
+    )
+    small, large = decided(1), decided(3)
+    assert [each.implementation.note for each in (small, large)] == ["first", "second"]
+    assert "last" not in asked and asked[0] != asked[-1] == "second"
+    assert [candidate.state for candidate in small.candidates[:3]] == ["chosen", "not asked", "not asked"]
+    assert [candidate.state for candidate in large.candidates[:3]] == ["refused", "chosen", "not asked"]
+
+
+def test_all_are_asked_where_all_are_to_be_considered(reference):
+    several(("first", None, None), ("second", None, 0.0), ("last", None, -1.0))
+    found = consider("Foo", Context("many"), FakeCall)
+    assert [candidate.state for candidate in found[:3]] == ["chosen", "accepted", "accepted"]
+
+
+def test_one_of_a_higher_fixed_rank_is_asked_although_another_accepts(reference):
+    several(("plain", None, None), ("best", None, 2.0), ("by call", None, lambda call: 1))
+    assert select("Foo", Context("many"), 1, FakeCall).implementation.note == "best"
+
+
+def test_further_calls_are_decided_like_one_for_which_the_first_was_asked_alone(reference):
+    asked = []
+    several(
+        ("first", lambda call: asked.append("first") or (call.size < 3 or "too large"), None),
+        ("rest", lambda call: asked.append("rest") or True, -1.0),
+    )
+
+    def described(decision):
+        said = [(each.entry, each.state, each.reason, each.note) for each in decision.candidates]
+        return decision.implementation.note, decision.call.size, decision.reason, decision.fallback, said
+
+    found = [described(decided(size)) for size in (1, 2, 3, 4)]
+    assert asked == ["first", "first", "first", "first", "rest", "first", "first", "rest"]
+    for size, before in zip((1, 2, 3, 4), found, strict=True):
+        clear_selection_cache()
+        assert described(decided(size)) == before
+    assert [each[0] for each in found] == ["first", "first", "rest", "rest"]
+
+
+def test_a_failure_behind_a_decision_that_others_are_like_sets_the_plugin_aside(reference):
+    def accepts(call):
+        return True if call.size < 3 else 1 // 0
+
+    several(("first", accepts, None))
+
+    context = ["many", "reference"]
+    assert [decided(size, context).backend for size in (1, 2)] == ["many", "many"]
+    with pytest.warns(PluginWarning, match="division"):
+        assert decided(3, context).backend == "reference"
+
+
 def failing(call):
     raise ZeroDivisionError("boom")
 

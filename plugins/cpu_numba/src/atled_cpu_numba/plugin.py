@@ -70,6 +70,9 @@ declare_setting("ATLED_CPU", _parse_cpu, "", "processor to compile for: NAME[,+f
 await_imports("llvmlite", "numba")
 
 
+_BELOW_KERNELS = -0.5  # behind kernels that take the dtype itself, before the adopted reference
+
+
 def _accepts(module: str) -> Callable[[Call], bool | str]:
     def accepts(call: Call) -> bool | str:
         far = "stride" in call.attributes and imported("kernels.shared.far_windows").refusal(call)
@@ -104,11 +107,6 @@ def _prepare_widened(module: str) -> Callable[[Call], Prepared]:
         return prepared
 
     return prepare
-
-
-def _below_kernels(_: Call) -> float:
-    """Behind kernels that take the dtype itself, before the adopted reference."""
-    return -0.5
 
 
 def _either_layout(_: Call) -> str:
@@ -216,6 +214,7 @@ class CpuPlugin:
                     "cpu",
                     _prepare(module),
                     accepts=_accepts(module),
+                    prefers=0.0,  # so that only what the modules before leave over is asked about
                     note="kernel",
                     op_version=VERSIONS.get(op, 1),
                     layout=_layout(op),
@@ -228,7 +227,7 @@ class CpuPlugin:
                     "cpu",
                     _prepare_widened(module),
                     accepts=_accepts_widened(module),
-                    prefers=_below_kernels,
+                    prefers=_BELOW_KERNELS,
                     note="kernel in float32",
                     op_version=VERSIONS.get(op, 1),
                     omits=OMITS.get(module, {}).get(op, ()),
@@ -258,7 +257,7 @@ class CpuPlugin:
             op,
             "cpu",
             adopted.prepare,
-            prefers=adopted.prefers,
+            prefers=adopted.rank,
             note=adopted.note,
             op_version=adopted.op_version,
             integers=adopted.integers,
