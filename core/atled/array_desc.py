@@ -15,15 +15,18 @@ class ArrayDesc:
     """Shape, dtype and strides of one array; holds no data, and does not say where in its memory the array begins.
 
     shape: tuple of int, counts of elements per axis.  dtype: numpy.dtype.
+    size: count of elements.  nbytes: size in bytes, of the elements alone.
     strides: elements from one to the next, per axis; negative ones and 0 are strides, too. None: C-contiguous, which
         strides that say so become.
     """
 
-    __slots__ = ("_hash", "dtype", "shape", "strides")
+    __slots__ = ("_hash", "dtype", "nbytes", "shape", "size", "strides")
 
     def __init__(self, shape: tuple[int, ...], dtype: Any = np.float32, strides: Sequence[int] | None = None) -> None:
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
+        self.size = math.prod(self.shape)
+        self.nbytes = int(self.size * self.dtype.itemsize)
         self.strides = None if strides is None else strides_or_none(self.shape, strides)
         if self.strides is None:
             self._hash = hash((self.shape, self.dtype.num))
@@ -31,19 +34,9 @@ class ArrayDesc:
             self._hash = hash((self.shape, self.dtype.num, self.strides))
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes, of the elements alone."""
-        return int(self.size * self.dtype.itemsize)
 
     @property
     def is_contiguous(self) -> bool:

@@ -671,7 +671,7 @@ class Program:
         return self._key
 
     def __eq__(self, other: object) -> bool:
-        return self.key == other.key if isinstance(other, Program) else NotImplemented
+        return self is other or self.key == other.key if isinstance(other, Program) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -60,7 +60,8 @@ class Layout:
     in_order: whether the axes are those of the outputs in C order, as the form on ranges wants.
     """
 
-    __slots__ = ("compute", "dtypes", "in_order", "inner_strides", "rank")
+    __slots__ = ("_hash", "compute", "dtypes", "in_order", "inner_strides", "rank")
+    _hash: int
     dtypes: tuple[str, ...]
     compute: str
     rank: int
@@ -86,6 +87,7 @@ class Layout:
         object.__setattr__(self, "rank", rank)
         object.__setattr__(self, "inner_strides", tuple(inner_strides))
         object.__setattr__(self, "in_order", in_order)
+        object.__setattr__(self, "_hash", hash(self.key))
 
     def __setattr__(self, attribute: str, value: object) -> None:
         raise AttributeError(f"a Layout cannot be changed (attribute {attribute!r}); make a new one")
@@ -143,10 +145,12 @@ class Layout:
         return self.dtypes, self.compute, self.rank, self.inner_strides, self.in_order
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return self.key == other.key if isinstance(other, Layout) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._hash
 
     def __repr__(self) -> str:
         return f"Layout({', '.join(map(repr, self.key))})"
@@ -193,15 +197,20 @@ def plan_layout(
             f"{program!r}: given {len(shapes)} shapes and {len(names)} dtypes. "
             f"Give one for each of {count} inputs and {len(program.output_names)} outputs."
         )
-    axes = in_c_order = _collapse(_broadcast_strides(program, shapes, strides or (None,) * len(names)), len(names))
-    if any(given is not None for given in strides):
+    is_strided = any(given is not None for given in strides)
+    axes = None if is_strided else _flat(shapes, count)
+    if axes is None:
+        axes = _collapse(_broadcast_strides(program, shapes, strides or (None,) * len(names)), len(names))
+    in_c_order = axes
+    if is_strided:
         axes = _collapse(_ordered(axes, count, names), len(names))
     *outer, (length, inner) = axes
     inner_strides = [stride if stride in (0, 1) else STRIDED for stride in inner]
     if STRIDED in inner_strides:
         outer = _crossing_last(outer, inner, names) or [(1, (0,) * len(names))]
     compute = compute or ("float64" if "float64" in names else "float32")
-    layout = Layout(names, compute, len(outer), inner_strides, axes == in_c_order and STRIDED not in inner_strides)
+    in_order = axes == in_c_order and STRIDED not in inner_strides
+    layout = _layout(tuple(names), compute, len(outer), tuple(inner_strides), in_order)
     words = [length, *(size for size, _ in outer), *[0] * len(names)]
     words += [axis[1][operand] for operand in range(len(names)) for axis in outer]
     if layout.is_tiled:
@@ -213,6 +222,12 @@ def plan_layout(
         tuple(range(layout.first_address, layout.first_stride)),
         {name: layout.first_attribute + i for i, name in enumerate(program.attributes)},
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(dtypes: tuple[str, ...], compute: str, rank: int, inner_strides: tuple[int, ...], in_order: bool) -> Layout:
+    """The layout with these fields; one for all arrays that differ in sizes alone."""
+    return Layout(dtypes, compute, rank, inner_strides, in_order)
 
 
 @functools.cache
@@ -247,6 +262,21 @@ def _broadcast_strides(
         moving = [0] * (len(full) - len(shape)) + list(given)
         columns.append([0 if size == 1 else stride for size, stride in zip(padded, moving, strict=True)])
     return [(size, tuple(column[i] for column in columns)) for i, size in enumerate(full)]
+
+
+def _flat(shapes: Sequence[tuple[int, ...]], input_count: int) -> list[_Axis] | None:
+    """What `_collapse` gives for C order where each input has the shape of the outputs, or one element; else None."""
+    full = shapes[-1]
+    size = math.prod(full)
+    strides = []
+    for position, shape in enumerate(shapes):
+        if shape == full:
+            strides.append(1)
+        elif position < input_count and len(shape) <= len(full) and math.prod(shape) == 1:
+            strides.append(0)
+        else:
+            return None
+    return [(size, tuple(strides) if size > 1 else (1,) * len(shapes))]
 
 
 def _collapse(axes: list[_Axis], operand_count: int) -> list[_Axis]:

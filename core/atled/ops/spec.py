@@ -315,6 +315,7 @@ class OpSpec:
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
+        self.normalizes = type(self).normalize is not OpSpec.normalize
         self.chooses = type(self).window is not OpSpec.window
         self.may_resume = type(self).resumes is not OpSpec.resumes
         self.may_spare = type(self).sparing_gradient is not OpSpec.sparing_gradient
@@ -453,7 +454,7 @@ class OpSpec:
                     )
                 )
             values[attribute.name] = attribute.check(self.name, value)
-        return self.normalize(values, *inputs)
+        return self.normalize(values, *inputs) if self.normalizes else values
 
     def infer_outputs(self, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
         """The output descriptions for checked attributes, as a tuple."""

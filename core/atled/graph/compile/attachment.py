@@ -65,6 +65,7 @@ class _Units:
         self._slots_in: dict[int, list[Slot]] = {}
         for slot in slots:
             self._slots_in.setdefault(slot.memory, []).append(slot)
+        self._known_touched: dict[Step, tuple[set[int], set[int]]] = {}  # see `_touched`
         self._users: dict[int, list[Step]] = {}
         self._carriers: dict[int, list[Step]] = {}  # those of the users that can carry others
         for step in steps:
@@ -222,15 +223,24 @@ class _Units:
 
     def _touched(self, step: Step) -> tuple[set[int], set[int]]:
         """The memories that a step reads, and those that it writes."""
-        count, slots = step.input_count, self._slots
-        reads = {slots[n].memory for n in step.arguments[:count] if n >= 0}
-        writes = {slots[n].memory for n in step.arguments[count:] if n >= 0}
-        return reads, writes | {slots[step.arguments[position]].memory for position in step.node.changed}
+        found = self._known_touched.get(step)
+        if found is None:
+            count, slots = step.input_count, self._slots
+            reads = {slots[n].memory for n in step.arguments[:count] if n >= 0}
+            writes = {slots[n].memory for n in step.arguments[count:] if n >= 0}
+            writes.update([slots[step.arguments[position]].memory for position in step.node.changed])
+            found = self._known_touched[step] = reads, writes
+        return found
 
     def _conflicts(self, one: Step, other: Step) -> set[int]:
         """The memories that one of two steps writes and the other touches."""
         (reads, writes), (other_reads, other_writes) = self._touched(one), self._touched(other)
         return writes & (other_reads | other_writes) | other_writes & reads
+
+    def _are_independent(self, one: Step, other: Step) -> bool:
+        """Whether there are no such memories."""
+        (reads, writes), (other_reads, other_writes) = self._touched(one), self._touched(other)
+        return writes.isdisjoint(other_reads) and writes.isdisjoint(other_writes) and other_writes.isdisjoint(reads)
 
     def _join(self, first: Step, second: Step) -> bool:
         """Make one unit of those of two steps, where one of them can move to the other."""
@@ -255,7 +265,7 @@ class _Units:
         for other in others:
             if other.node.spec is not None and other.node.spec.opaque:
                 return False
-            if any(self._conflicts(step, other) for step in unit):
+            if not all(self._are_independent(step, other) for step in unit):
                 return False
         return True
 
@@ -287,6 +297,8 @@ class _Units:
             return
         if any(target.memory in self._touched(near)[0] for near in self._unit_of[carrier]):
             return  # as a gradient that is added to: what it held is still to be read
+        for user in self._users[memory]:
+            self._known_touched.pop(user, None)
         for item in self._slots_in.pop(memory):
             item.memory = target.memory
             self._slots_in[target.memory].append(item)

@@ -74,7 +74,8 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     first, last = _lifetimes(slots, units)
     biggest: dict[int, Slot] = {}
     for slot in slots:
-        if slot.memory not in biggest or slot.nbytes > biggest[slot.memory].nbytes:
+        known = biggest.get(slot.memory)
+        if known is None or slot.nbytes > known.nbytes:
             biggest[slot.memory] = slot
     free: dict[tuple[int, int, int], list[int]] = {}
     renamed: dict[int, int] = {}
@@ -83,12 +84,17 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     for number, unit in enumerate(units):
         gone: set[int] = set()
         begun: set[int] = set()
-        for step in sorted(unit, key=lambda step: step.carrier is not None):
+        begins, ends = starting.get(number, ()), ending.get(number, ())
+        for step in sorted(unit, key=lambda step: step.carrier is not None) if begins else ():
             own = {slots[argument].memory for argument in step.arguments if argument >= 0}
-            others = {slots[n].memory for other in unit if other is not step for n in other.arguments if n >= 0}
-            # Steps of a unit run at different positions: memory that one may overwrite is not for outputs of another.
-            early = _overwritable(step, slots, ending.get(number, ())) - others
-            for memory in starting.get(number, ()):
+            early = _overwritable(step, slots, ends) if ends else set()
+            if early and len(unit) > 1:
+                # Steps of a unit run at different positions: memory that one may overwrite is not for outputs of
+                # another.
+                early.difference_update(
+                    [slots[n].memory for other in unit if other is not step for n in other.arguments if n >= 0]
+                )
+            for memory in begins:
                 if memory not in own or memory in begun:
                     continue
                 begun.add(memory)
@@ -101,7 +107,7 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                     renamed[memory] = renamed.get(taken, taken)
                 else:
                     renamed[memory] = free[key].pop() if free.get(key) else memory
-        for memory in ending.get(number, ()):
+        for memory in ends:
             if memory not in gone and not biggest[memory].place.has_parts:
                 free.setdefault(_size_key(biggest[memory]), []).append(renamed.get(memory, memory))
     for slot in slots:
@@ -132,11 +138,13 @@ def _lifetimes(slots: Sequence[Slot], units: Sequence[Sequence[Step]]) -> tuple[
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for number, unit in enumerate(units):
-        for argument in (argument for step in unit for argument in step.arguments):
-            if argument >= 0:
-                memory = slots[argument].memory
-                first.setdefault(memory, number)
-                last[memory] = number
+        for step in unit:
+            for argument in step.arguments:
+                if argument >= 0:
+                    memory = slots[argument].memory
+                    if memory not in first:
+                        first[memory] = number
+                    last[memory] = number
     return first, last
 
 

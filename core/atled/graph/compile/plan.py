@@ -66,7 +66,7 @@ class Plan:
         self.targets = targets
         self.requests = self._requests()
         self.is_on_host = all(slot.place is HOST for slot in slots)
-        self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
+        self.memory_count = 1 + max([slot.memory for slot in slots], default=-1)
         self.workspaces = self._workspaces()
         self.arenas = {} if self.is_on_host else lay_out_arenas(slots, steps)
         self.written = self._written()
@@ -226,26 +226,30 @@ class Plan:
         address_offsets: list[int] = []
         float_words: list[int] = []
         float_numbers: list[int] = []
+        # Per slot its memory, -1 for none, and the bytes of that in front of it.
+        beginnings = [(slot.memory, slot.offset and slot.offset * slot.desc.dtype.itemsize) for slot in self.slots]
+        beginnings.append((-1, 0))
         offset = 0
         for step in self.steps:
             self.block_offsets.append(offset)
             native = step.native
             if native is None:
                 continue
-            memories = [self._beginning(slot) for slot in step.arguments]
+            places = [beginnings[slot] for slot in step.arguments]  # that of -1 is the last one
             if step.workspace:
-                memories.append((self.memory_count, 0))
-            for word, (memory, begin) in zip(native.arguments, memories, strict=True):
+                places.append((self.memory_count, 0))
+            for word, (memory, begin) in zip(native.arguments, places, strict=True):
                 if word >= 0 and memory >= 0:
                     address_words.append(offset + word)
                     address_memories.append(memory)
                     address_offsets.append(begin)
-            assert step.node.spec is not None
-            for name, number in zip(step.node.spec.float_names, step.floats, strict=True):
-                word = native.attributes.get(name, -1)
-                if word >= 0:
-                    float_words.append(offset + word)
-                    float_numbers.append(number)
+            if step.floats:
+                assert step.node.spec is not None
+                for name, number in zip(step.node.spec.float_names, step.floats, strict=True):
+                    word = native.attributes.get(name, -1)
+                    if word >= 0:
+                        float_words.append(offset + word)
+                        float_numbers.append(number)
             blocks.append(np.asarray(native.block, np.int64))
             offset += len(native.block)
         self.block = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
@@ -274,13 +278,6 @@ class Plan:
                     memory = self.memory_count + 1 + len(found)
                     found.append(PackedInput(step, pack, number, offsets[step] + pack.word, memory))
         return found
-
-    def _beginning(self, number: int) -> tuple[int, int]:
-        """The memory of a slot, -1 for none, and the bytes of it in front of the slot."""
-        if number < 0:
-            return -1, 0
-        slot = self.slots[number]
-        return slot.memory, slot.offset * slot.desc.dtype.itemsize
 
     def _link_carried(self) -> None:
         """Tell carriers the kernels that they call; where their blocks are is known at binding."""
@@ -311,12 +308,13 @@ class Plan:
         """A row for each step that is not carried by another one."""
         self._launched = [number for number, step in enumerate(self.steps) if step.carrier is None]
         self.rows = np.zeros((len(self._launched), len(RowWord)), np.int64)
-        for row, number in enumerate(self._launched):
-            native = self.steps[number].native
-            if native is not None:
-                self.rows[row, RowWord.KERNEL] = native.address
-                self.rows[row, RowWord.BLOCK] = self.block_offsets[number] * 8
-                self.rows[row, RowWord.PARTS] = self.steps[number].parts
+        found = [(row, step) for row, n in enumerate(self._launched) if (step := self.steps[n]).native is not None]
+        if found:
+            rows = [row for row, _ in found]
+            natives = [step.native for _, step in found if step.native is not None]
+            self.rows[rows, RowWord.KERNEL] = [native.address for native in natives]
+            self.rows[rows, RowWord.BLOCK] = [self.block_offsets[self._launched[row]] * 8 for row in rows]
+            self.rows[rows, RowWord.PARTS] = [step.parts for _, step in found]
         self.image = np.concatenate((self.block, self.rows.reshape(-1)))
 
     @property

@@ -36,6 +36,8 @@ def _check(call: OneCall, attributes: Mapping[str, Any], shapes: Sequence[Shape 
 
     The 6 largest of the elements of a sample that has 3 are read behind it.
     """
+    if not call.spec.normalizes:
+        return
     dtype = compute_dtype(call.context.backends[0][1])
     call.spec.normalize(dict(attributes), *(None if shape is None else ArrayDesc(shape, dtype) for shape in shapes))
 
@@ -47,7 +49,7 @@ def check_repetition(call: OneCall, shapes: Sequence[Shape | None], are_kept: Se
 
     are_kept: which inputs have a size because the call says it, not because the user gives it so.
     """
-    if call.spec.program is None:
+    if call.spec.program is None or not any(shape is not None and 1 in shape for shape in shapes):
         return
     count = max((len(shape) for shape in shapes if shape is not None), default=0)
     sized = [

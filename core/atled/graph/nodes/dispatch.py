@@ -208,14 +208,15 @@ def choose(
     """
     if by_operands and not spec.by_engine:
         context = context_by_operands(spec, inputs, context)
-    static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
+    floats = spec.float_names
+    static = tuple([item for item in attributes.items() if item[0] not in floats] if floats else attributes.items())
 
     def make_call(type_config: str, device_id: str) -> Call:
         return describe_call(spec, inputs, dict(static), context, type_config, device_id, by_operands)
 
     if spec.by_engine:
         return _decide_by_engine(spec, context, make_call)
-    if is_transposed(spec, inputs, attributes, context, by_operands):
+    if spec.channelled and is_transposed(spec, inputs, attributes, context, by_operands):
         return _decide_transposed(spec, inputs, attributes, context, make_call, by_operands)
     by: tuple[str, ...] = ("by operands",) if by_operands else ()
     if may_spare and spec.may_spare and _spares(spec, context, (inputs, static, *by), make_call):

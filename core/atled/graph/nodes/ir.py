@@ -339,6 +339,11 @@ class Graph:
         self._moved: dict[tuple[IRValue, Place], IRValue] = {}
         self._constants: dict[str, FloatSlot] = {}
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether there are windows on memory among the nodes."""
+        return self._has_windows
+
     def array(self, number: int) -> IRArray:
         """The outside array of a number."""
         first = self._aliases[number] if number < len(self._aliases) else number
@@ -467,11 +472,10 @@ class Graph:
     def op(self, name: str, *inputs: IRValue | None, **attributes: Any) -> Any:
         """Add a node for an op: its output, or a tuple if it has several (auxiliary ones included)."""
         spec = SPECS.get(name) or _derived(name)
-        checked = spec.check_attributes(
-            {k: v for k, v in attributes.items() if not isinstance(v, FloatSlot)}
-            | {k: 0.0 for k, v in attributes.items() if isinstance(v, FloatSlot)},
-            [None if v is None else v.desc for v in inputs],
-        )
+        given_now = attributes
+        if spec.float_names:
+            given_now = {k: 0.0 if isinstance(v, FloatSlot) else v for k, v in attributes.items()}
+        checked = spec.check_attributes(given_now, [None if v is None else v.desc for v in inputs])
         for key in spec.float_names:
             given = attributes.get(key)
             checked[key] = given if isinstance(given, FloatSlot) else self.constant(checked[key])
@@ -501,32 +505,40 @@ class Graph:
                     return node
         decision, place = self._decided(spec, inputs, attributes, context)
         coerced: list[IRValue | None] = []
+        items, last = spec.inputs, len(spec.inputs) - 1
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
             if value is None or desc is None:
                 coerced.append(value)
-            elif spec.input_at(position).kind == "random_state":
+                continue
+            item = items[position if position < last else last]
+            if item.kind == "random_state":
                 value.place_at(HOST)
                 coerced.append(value)
             elif position in changing:
                 coerced.append(self._mutable(value, place, desc.dtype, spec))
             else:
-                where = HOST if spec.input_at(position).on_host else place
+                where = HOST if item.on_host else place
                 if (
                     self._has_windows
                     and value.is_window
-                    and not self._is_taken(value, desc, spec.input_at(position).name, decision, where)
+                    and not self._is_taken(value, desc, item.name, decision, where)
                 ):
                     value = self._copy(value, context)
-                coerced.append(self.coerce(value, where, desc.dtype, context))
+                is_there = value.base._place is where and value.desc.dtype == desc.dtype  # as nearly all are
+                coerced.append(value if is_there else self.coerce(value, where, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
         node.is_sparing = is_sparing(decision, context)
-        changed = {} if computed else self._change(node)
-        node.outputs = tuple(
-            changed[spec.inplace[position]]
-            if position in spec.inplace and not computed
-            else IRValue(self, desc, place, node, position)
-            for position, desc in enumerate(decision.call.outputs)
-        )
+        if changing and not computed:
+            changed = self._change(node)
+            node.outputs = tuple(
+                changed[spec.inplace[position]]
+                if position in spec.inplace
+                else IRValue(self, desc, place, node, position)
+                for position, desc in enumerate(decision.call.outputs)
+            )
+        else:
+            outputs = enumerate(decision.call.outputs)
+            node.outputs = tuple([IRValue(self, desc, place, node, position) for position, desc in outputs])
         self.nodes.append(node)
         return node
 
@@ -534,7 +546,7 @@ class Graph:
         self, spec: OpSpec, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any], context: Context
     ) -> tuple[Decision, Place]:
         """Who computes a call, and where."""
-        descs = tuple(None if value is None else value.desc for value in inputs)
+        descs = tuple([None if value is None else value.desc for value in inputs])
         if self._has_windows and any(desc is not None and desc.strides is not None for desc in descs):
             decision = choose_strided(spec, descs, attributes, context, by_operands=self.by_operands)
         else:

@@ -48,7 +48,8 @@ def infer_shapes(
         dtype = compute_dtype(type_config)
         inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
         # Once more: where an input took another shape, the attributes need not fit any longer.
-        spec.normalize(dict(attributes), *inputs)
+        if spec.normalizes:
+            spec.normalize(dict(attributes), *inputs)
         cast = [cast_desc(spec.input_at(i), desc, type_config) for i, desc in enumerate(inputs)]
         if spec.random:
             cast.append(ArrayDesc((2,), np.int64))

@@ -105,6 +105,7 @@ def _steps(program: Program, plan: LayoutPlan, operands: Sequence[ArrayDesc]) ->
     return Steps(program, plan, [desc.nbytes for desc in operands])
 
 
+@functools.lru_cache(maxsize=1024)
 def _function_count(program: Program) -> int:
     """How many calls of functions a formula makes, shared ones counted once."""
     from atled.plugin import Apply, postorder  # part of the same module; named here where they are used

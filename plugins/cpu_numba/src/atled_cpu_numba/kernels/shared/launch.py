@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -88,8 +88,20 @@ def float_bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 
+@cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, which NumPy takes 2 us to put together."""
+    name: str = dtype.name
+    return name
+
+
 def unbounded(dtype: str) -> dict[str, int]:
     """The words `low` and `high` of a block by which nothing is bounded; dtype: of what is computed."""
+    return dict(_unbounded(dtype))
+
+
+@cache
+def _unbounded(dtype: str) -> Mapping[str, int]:
     low, high = (
         float_bits(value) if dtype == "float64" else int.from_bytes(struct.pack("<f", value), "little")
         for value in (-math.inf, math.inf)
@@ -137,7 +149,7 @@ def refuse_floats(
     """
     found = [call.inputs[i] for i in floats if i < len(call.inputs)]
     dtypes = {desc.dtype for desc in [*found, *call.outputs[:outputs]] if desc is not None}
-    names = {moved_as(dtype) if moves else dtype.name for dtype in dtypes}
+    names = {moved_as(dtype) if moves else name_of(dtype) for dtype in dtypes}
     if len(names) > 1:
         return f"mixes {' and '.join(sorted(names))}; the kernel takes one dtype"
     (name,) = names
@@ -153,7 +165,7 @@ def moved_as(dtype: np.dtype) -> str:
 
     "16 bits": those that move rows of whole pairs, as float32 (`in_floats32`), accept it.
     """
-    return {2: "16 bits", 4: "float32", 8: "float64"}.get(dtype.itemsize, dtype.name)
+    return {2: "16 bits", 4: "float32", 8: "float64"}.get(dtype.itemsize) or name_of(dtype)
 
 
 def in_floats32(dtype: np.dtype, *counts: int) -> tuple[int, ...] | None:
