@@ -9,8 +9,10 @@ import numpy as np
 
 from atled.call import Call
 from atled.dtypes import is_narrow
+from atled.graph.compile.known_fusions import is_count, known_fusion, looks_of, note_fusion
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue, WindowOp
 from atled.graph.nodes.order import Order
+from atled.limits.caches import Generations
 from atled.named_tuple import NamedTuple
 from atled.ops.elementwise import ProgramOp
 from atled.ops.formula import Expr, Number, Program, name, number, postorder, substitute
@@ -25,7 +27,6 @@ MOST_ALIKE = 4
 
 _SEARCH_LIMIT = 256  # nodes and groups looked at for one question, so that large graphs compile in linear time
 _SHOWN = 4  # names of different ops in the name of a fused one
-_LARGEST_FACTOR = 8  # whole numbers in formulas, and what they divide; larger ones are counts of elements
 _COPY = name("x")
 _TRUTH: np.dtype[Any] = np.dtype(np.bool_)
 _SINGLE: np.dtype[Any] = np.dtype(np.float32)
@@ -73,10 +74,17 @@ def fuse(
     with the ones that computed it first they would store it.
     """
     values = set(results)
-    groups = _Groups(nodes, values, set(apart), frozenset(again))
-    if not groups.any:
-        return list(nodes)
-    return _rewrite(graph, nodes, groups, values)
+    alone, once_more = set(apart), frozenset(again)
+    looks = None if alone or once_more else looks_of(graph, nodes, values, (MOST_NODES, MOST_OPERANDS, MOST_ALIKE))
+    known = None if looks is None else known_fusion(looks, nodes, _node)
+    if known is not None:
+        return known
+    groups = _Groups(nodes, values, alone, once_more)
+    made_of: dict[IRNode, IRNode] = {}
+    fused = _rewrite(graph, nodes, groups, values, made_of) if groups.any else list(nodes)
+    if looks is not None:
+        note_fusion(looks, nodes, fused, made_of)
+    return fused
 
 
 def formulas_of(node: IRNode) -> Sequence[Expr] | None:
@@ -153,6 +161,9 @@ class _Groups:
         self, nodes: Sequence[IRNode], results: set[IRValue], apart: set[IRNode], again: frozenset[IRNode]
     ) -> None:
         self._index = {node: position for position, node in enumerate(nodes)}
+        self._group_at = [-1] * len(nodes)  # as `group_of`, by position; -1 where a node has none
+        self._before_at: list[list[int] | None] = [None] * len(nodes)  # see `_before`
+        self._nodes = nodes
         self._results = results
         self._apart = apart
         self._again = again
@@ -185,7 +196,7 @@ class _Groups:
 
         Then into those that read an array which it reads, too, so that it is read once.
         """
-        self.group_of[node] = position
+        self.group_of[node] = self._group_at[position] = position
         self._computed[node] = self._dtype_of(node)
         made = node.outputs[0]
         is_written = not node.changed and (made in self._results or made in self._readers)
@@ -240,7 +251,7 @@ class _Groups:
             whole.reads[value] = whole.reads.get(value, 0) + count
         whole.changed |= moved.changed
         for node in moved.members:
-            self.group_of[node] = group
+            self.group_of[node] = self._group_at[self._index[node]] = group
         last = self._index[whole.members[-1]]
         self._inside[group + 1 : last + 1] = bytes([1]) * (last - group)
         return group
@@ -322,27 +333,50 @@ class _Groups:
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether the node must run after the group because of a node of neither: then they cannot be one."""
+        index, group_at = self._index, self._group_at
         own = self.group_of[node]
         # No group reaches across this position: nodes before it depend on none behind it.
         earliest = self._inside.rfind(0, 0, group + 1)
-        seen: set[int | IRNode] = set()
-        stack = [before for before in self.order.before(node) if self.group_of.get(before) not in (group, own)]
+        seen: set[int] = set()
+        stack = [before for before in self._before(index[node]) if group_at[before] not in (group, own)]
         while stack:
             outside = stack.pop()
-            unit = self.group_of.get(outside, outside)
-            if unit in seen or self._index.get(outside, -1) < earliest:
+            if outside < earliest:
+                continue
+            found = group_at[outside]
+            unit = outside if found < 0 else found  # a group has the number of a node that is in it
+            if unit in seen:
                 continue
             if unit == group:
                 return True
             if len(seen) >= _SEARCH_LIMIT:
                 return True  # not found out: they stay apart, which is always right
             seen.add(unit)
-            for related in self.groups[unit].members if isinstance(unit, int) else [unit]:
-                stack += self.order.before(related)
+            if found < 0:
+                stack += self._before(outside)
+            else:
+                for related in self.groups[unit].members:
+                    stack += self._before(index[related])
         return False
 
+    def _before(self, position: int) -> list[int]:
+        """The positions of the nodes that must have run right before one."""
+        found = self._before_at[position]
+        if found is None:
+            index = self._index
+            before = self.order.before(self._nodes[position])
+            found = self._before_at[position] = [index[node] for node in before if node in index]
+        return found
 
-def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: set[IRValue]) -> list[IRNode]:
+
+def _rewrite(
+    graph: Graph,
+    nodes: Sequence[IRNode],
+    groups: _Groups,
+    results: set[IRValue],
+    made_of: dict[IRNode, IRNode],
+) -> list[IRNode]:
+    """The nodes with one for each group; made_of: receives of each of these the one that it is decided like."""
     readers: dict[IRValue, set[int | IRNode]] = {}
     for node in nodes:
         for value in node.inputs:
@@ -352,7 +386,6 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
     for node in nodes:
         units.setdefault(groups.group_of.get(node, node), []).append(node)
     order = _ordered(units, groups.order)
-    specs: dict[Wiring, FusedOp] = {}  # of the loops and layers of a network many groups are alike
     wired = {unit: _Wires(graph, members, groups.formulas) for unit, members in units.items() if len(members) > 1}
     for unit, given in _differing(wired).items():
         wired[unit] = _Wires(graph, units[unit], groups.formulas, given)
@@ -371,7 +404,9 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
                 )
             ]
             compute = groups.compute_of(members[0])
-            result.append(_fused_node(members, wired[unit], outputs, specs, compute))
+            made = _fused_node(members, wired[unit], outputs, compute)
+            made_of[made] = _first_of(members)
+            result.append(made)
     return result
 
 
@@ -490,7 +525,7 @@ class _Wires:
         kind, *source = graph.floats[slot.index]
         # Numbers of gradient rules are part of the structure; those of users are run-time values, and counts of
         # elements are, which would be another kernel for each size of a batch.
-        if kind == "constant" and not _is_count(source[0]):
+        if kind == "constant" and not is_count(source[0]):
             return number(source[0])
         found = self._names.get(slot.index)
         if found is None:
@@ -506,14 +541,6 @@ def _is_exponent(float_name: str, formulas: Sequence[Expr]) -> bool:
     """Whether a float is in an exponent of the formulas."""
     powers = [each for each in postorder(formulas) if each.op == "**"]
     return any(float_name in power.args[1].names for power in powers)
-
-
-def _is_count(value: float) -> bool:
-    """Whether a number is likely a count of elements, or one divided by it."""
-    if value != value or abs(value) in (0.0, float("inf")):
-        return False
-    count = max(abs(value), 1 / abs(value))
-    return count > _LARGEST_FACTOR and abs(count - round(count)) < 1e-9 * count
 
 
 class _Row(NamedTuple):
@@ -533,6 +560,9 @@ Wiring = tuple[tuple[_Row, ...], tuple[tuple[int, int], ...], tuple[int, ...], i
 Rows, first and last version of changed arrays, the outputs, how many floats, the dtype in which it is computed.
 """
 
+_OPS: Generations[FusedOp] = Generations("fused ops", 1024)
+"""Ops of groups: those of the loops and layers of a network are often alike, and of plans for other sizes they are."""
+
 
 def _names(node: IRNode) -> tuple[str, ...]:
     """The names of a node's inputs and run-time floats in its formulas."""
@@ -545,7 +575,6 @@ def _fused_node(
     members: Sequence[IRNode],
     wires: _Wires,
     outputs: Sequence[IRValue],
-    specs: dict[Wiring, FusedOp],
     compute: np.dtype | None,
 ) -> IRNode:
     """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
@@ -553,9 +582,9 @@ def _fused_node(
     changed = tuple((numbers[first], numbers[last]) for first, last in wires.changed.values())
     written = tuple(numbers[value] for value in outputs)
     wiring: Wiring = tuple(wires.rows), changed, written, len(wires.floats), compute
-    spec = specs.get(wiring)
+    spec = _OPS.get(wiring) or _OPS.find_old(wiring)
     if spec is None:
-        spec = specs[wiring] = _fused_op(wires, changed, written, compute)
+        spec = _OPS.add(wiring, _fused_op(wires, changed, written, compute))
     made = [*(last for _, last in wires.changed.values()), *outputs]
     return _node(members, spec, wires.inputs, wires.floats, made)
 
@@ -581,11 +610,20 @@ def _fused_op(
     return FusedOp(program, [row.op for row in wires.rows], compute)
 
 
-def _node(
-    members: Sequence[IRNode], spec: FusedOp, inputs: list[IRValue], floats: list[int], outputs: Sequence[IRValue]
-) -> IRNode:
+def _first_of(members: Sequence[IRNode]) -> IRNode:
+    """The member of which a fused node has decision and Context."""
     # A cast is not decided by the dtype that it is computed in.
-    first = next((member for member in members if member.spec is not SPECS["Cast"]), members[0])
+    return next((member for member in members if member.spec is not SPECS["Cast"]), members[0])
+
+
+def _node(
+    members: Sequence[IRNode],
+    spec: FusedOp,
+    inputs: Sequence[IRValue],
+    floats: Sequence[int],
+    outputs: Sequence[IRValue],
+) -> IRNode:
+    first = _first_of(members)
     assert first.decision is not None
     assert spec.program is not None
     old: Call = first.decision.call
