@@ -87,10 +87,7 @@ class Implementation:
         integers: bool = False,
         strides: Sequence[str] | Literal[True] = (),
     ) -> None:
-        # Known without a call; None where `prefers` tells.
-        self.rank = 0.0 if prefers is None else prefers if isinstance(prefers, float) else None
-        self.prefers = _always(prefers) if isinstance(prefers, float) else prefers
-        ranks = self.prefers
+        ranks = _always(prefers) if isinstance(prefers, float) else prefers
         optional = (("accepts", accepts), ("prefers", ranks), ("prepare_group", prepare_group), ("layout", layout))
         names = (("omits", omits), ("attaches", attaches), ("strides", strides))
         misfit = _misfit(op_version, prepare, optional, names)
@@ -101,6 +98,9 @@ class Implementation:
         self.backend = backend
         self.prepare = prepare
         self.accepts = accepts
+        self.prefers = ranks
+        # Known without a call; None where `prefers` tells.
+        self.rank = 0.0 if prefers is None else prefers if isinstance(prefers, float) else None
         self.note = note
         self.op_version = op_version
         self.fuses = fuses
