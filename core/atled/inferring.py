@@ -165,7 +165,7 @@ class Inference:
         if self._values.restlessness.is_seen and self._values.stay_restless():
             key = _RESTLESS, key
         planned = self._plans.get(key)
-        if planned is None or planned.epoch != EPOCH.value:
+        if planned is None or planned.epoch != EPOCH.but_need_grad:
             planned = self._planned(key)
         if planned is not self._plans.latest:
             self._plans.note_use(key, planned)
@@ -215,7 +215,7 @@ class Inference:
     def _planned(self, key: Any) -> _Planned:
         """The plan for some shapes and dtypes; a new one where parameters were replaced by others since."""
         with PLANNING, COLLECTION_PAUSED:
-            epoch = EPOCH.value
+            epoch = EPOCH.but_need_grad
             found = self._recorded.parameters()
             for cell, _ in found:
                 cell.settle()

@@ -187,7 +187,7 @@ class Variable(Operators):
         value = None if flag is None else bool(flag)
         if self.value.need_grad is not value:
             self.value.need_grad = value
-            EPOCH.bump()
+            EPOCH.bump_need_grad()
 
     @property
     def persistent(self) -> bool:

@@ -27,9 +27,25 @@ class Epoch(Counter):
     These changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast, and the
     plugins of the process.
     Writing new values into an array does not raise it.
+
+    but_need_grad: the same for all these changes but need_grad, which programs switch off and on at each step.
     """
 
-    __slots__ = ()
+    __slots__ = ("but_need_grad",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.but_need_grad = 0
+
+    def bump(self) -> None:
+        """Raise it."""
+        number = next(self._numbers)
+        self.but_need_grad = number  # first: who sees the other one sees this one, too
+        self.value = number
+
+    def bump_need_grad(self) -> None:
+        """Raise it for a change of need_grad."""
+        super().bump()
 
 
 EPOCH = Epoch()

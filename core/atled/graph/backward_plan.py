@@ -69,6 +69,7 @@ class Backward:
         self.given: tuple[ArrayCell, ...] = ()
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
+        self.but_need_grad = EPOCH.but_need_grad
         self.bindings: dict[tuple[bool, ...], Binding] = {}
         self.last_run = LastRun()
         self._roots = None if roots is None else weakref.ref(roots)
@@ -160,7 +161,7 @@ class Backward:
         if binding is None:
             with PLANNING:
                 if self.trust is not None and self._calls_recomputed() != self.recomputed:
-                    self.epoch = -1  # not valid any more
+                    self.epoch = self.but_need_grad = -1  # not valid any more
                     return None
                 binding = self.bindings[accumulate] = self._bind(accumulate)
         if self.trust is None:
@@ -168,6 +169,20 @@ class Backward:
         elif not self.trust.run_backward(binding.run, bool(self.recomputed)):
             return None
         return accumulate
+
+    def is_current(self) -> bool:
+        """As `Forward.is_current`; the forward is to be that of then, too, if values are computed again."""
+        epoch = EPOCH.value
+        if self.epoch == epoch:
+            return True
+        if self.but_need_grad != EPOCH.but_need_grad or not self.structure.has_flags_of_now():
+            return False
+        roots = None if self._roots is None else self._roots()
+        forward: Forward | None = None if roots is None else roots.forward
+        if self.trust is not (None if forward is None else forward.trust):
+            return False
+        self.epoch = epoch
+        return True
 
     @property
     def written(self) -> frozenset[int]:
@@ -325,7 +340,7 @@ def _as_kept_in(graph: Graph, cell: ArrayCell, gradient: IRValue, before: int) -
 def plan_backward(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
     """The backward of roots from the gradients in `seeds`; None where no leaf needs a gradient."""
     known: Backward | None = roots.backward
-    if known is not None and known.epoch == EPOCH.value and known.given == seeds:
+    if known is not None and known.given == seeds and known.is_current():
         return known
     with PLANNING:
         return _planned(roots, seeds)
@@ -345,7 +360,7 @@ def plan_adding(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
 
 def _planned(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
     """The backward of roots: with the bindings that they have, as far as they still hold."""
-    epoch = EPOCH.value
+    epoch, but_need_grad = EPOCH.value, EPOCH.but_need_grad
     before: Backward | None = roots.backward
     forward: Forward | None = roots.forward
     values = roots.values()
@@ -371,7 +386,7 @@ def _planned(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
             for accumulate, binding in before.bindings.items():
                 if binding.holds(binding.key, planned.cells, epoch):
                     planned.bindings[accumulate] = binding
-    planned.epoch = epoch
+    planned.epoch, planned.but_need_grad = epoch, but_need_grad
     roots.backward = planned
     return planned
 

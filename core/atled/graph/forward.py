@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.record.roots import Roots, roots_of
 from atled.graph.record.value import Value
@@ -76,7 +75,7 @@ def _run(roots: Roots, clears: bool) -> None:
 def plan_forward(roots: Roots) -> Forward:
     """What computes some roots; that of last time where nothing changed since."""
     planned: Forward | None = roots.forward
-    if planned is not None and planned.binding.epoch == EPOCH.value:
+    if planned is not None and planned.is_current():
         return planned
     # A fifth of what `import atled` would take, and nothing is planned before.
     from atled.graph.compile.plans import PLANNING

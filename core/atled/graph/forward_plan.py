@@ -43,9 +43,10 @@ class Forward:
     constants: what it computes of leaves that nobody writes; None where there is nothing of that kind.
     unstored: the numbers of the arrays that it does not store.
     stores_less: whether nothing is stored for a backward, which is not to follow.
+    but_need_grad: of the epoch at the begin of planning.
     """
 
-    __slots__ = ("binding", "constants", "recipe", "stores_less", "structure", "trust", "unstored")
+    __slots__ = ("binding", "but_need_grad", "constants", "recipe", "stores_less", "structure", "trust", "unstored")
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Forward:
         constants: HeldConstants | None,
         unstored: frozenset[int],
         stores_less: bool,
+        but_need_grad: int,
     ) -> None:
         self.structure = structure
         self.binding = binding
@@ -64,6 +66,17 @@ class Forward:
         self.constants = constants
         self.unstored = unstored
         self.stores_less = stores_less
+        self.but_need_grad = but_need_grad
+
+    def is_current(self) -> bool:
+        """Whether nothing that it was made from has changed, or nothing but need_grad, which is as it was then."""
+        epoch = EPOCH.value
+        if self.binding.epoch == epoch:
+            return True
+        if self.but_need_grad != EPOCH.but_need_grad or not self.structure.has_flags_of_now():
+            return False
+        self.binding.epoch = epoch
+        return True
 
     @property
     def plan(self) -> Plan:
@@ -85,7 +98,7 @@ def planned_forward(roots: Roots) -> Forward:
     stores_less = roots.stores_less
     if stores_less and before is not None and not before.stores_less:
         let_go(structure, values)
-    epoch = EPOCH.value
+    epoch, but_need_grad = EPOCH.value, EPOCH.but_need_grad
     unstored = _settled_unstored(structure, values, None if before is None else before.trust, stores_less)
     roots.gradients = unstored.gradients
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
@@ -98,6 +111,7 @@ def planned_forward(roots: Roots) -> Forward:
             before.constants,
             unstored.numbers,
             stores_less,
+            but_need_grad,
         )
         for number in unstored.numbers:
             cell = structure.cells[number]
@@ -106,7 +120,7 @@ def planned_forward(roots: Roots) -> Forward:
                 # It was read, and so computed, after the last run; this plan does not store it.
                 leave_unstored(cell, planned.recipe)
     else:
-        planned = _bound(structure, key, epoch, unstored, roots)
+        planned = _bound(structure, key, epoch, but_need_grad, unstored, roots)
     if unstored.trust is not None:
         unstored.trust.recipe = planned.recipe
     roots.forward = planned
@@ -132,7 +146,9 @@ def _settled_unstored(
             return unstored
 
 
-def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, roots: Roots) -> Forward:
+def _bound(
+    structure: Structure, key: Hashable, epoch: int, but_need_grad: int, unstored: Unstored, roots: Roots
+) -> Forward:
     numbers = unstored.numbers
     compiled: ForwardPlan = PLANS.get(key, lambda: _compile(structure, numbers))
     plan = compiled.plan
@@ -153,7 +169,7 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
         for number in numbers:
             leave_unstored(structure.cells[number], recipe)
     constants = _constants(structure, key, unstored, compiled, last_run, first_run)
-    return Forward(structure, binding, recipe, unstored.trust, constants, numbers, roots.stores_less)
+    return Forward(structure, binding, recipe, unstored.trust, constants, numbers, roots.stores_less, but_need_grad)
 
 
 def _constants(
@@ -177,7 +193,7 @@ def _constants(
         return cut
 
     def bind(plan: Plan, cells: Sequence[ArrayCell]) -> Binding:
-        epoch = EPOCH.value
+        epoch = EPOCH.but_need_grad
         results = cells_of(structure, results_of(structure, numbers))
         floats = float_values(plan, structure)
         return Binding(plan, cells, results, floats, epoch=epoch, last_run=last_run, reads_constants=True)

@@ -8,7 +8,6 @@ import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
-from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.dtypes import is_float
@@ -45,7 +44,7 @@ def _may_be_read(roots: Roots, root: Value, grad: NdArray) -> bool:
     planned: Backward | None = roots.backward
     return (
         planned is not None
-        and planned.epoch == EPOCH.value
+        and planned.is_current()
         and grad.shape == root.shape
         and grad.dtype == root.data.dtype
         and id(grad.cell) not in planned.written

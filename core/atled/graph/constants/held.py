@@ -50,7 +50,7 @@ class HeldConstants:
     cells: the outside arrays of its plan.
     compile: makes the plan that reads what depends on some leaves alone as outside arrays; of that only the given
         values where these are not None.
-    bind: binds that plan to outside arrays.
+    bind: binds that plan to outside arrays, as of an epoch that does not count need_grad.
     """
 
     __slots__ = ("__weakref__", "_bind", "_cells", "_compile", "_history", "_last", "_runs", "_spared", "_split")
@@ -108,7 +108,7 @@ class HeldConstants:
         for value in split.values:  # asked at each run, and a generator takes twice as long
             if value.constant.get(now) is not value.storage:
                 return False
-        epoch = EPOCH.value
+        epoch = EPOCH.but_need_grad
         return split.binding.epoch == epoch or split.binding.holds(None, split.cells, epoch)
 
     def _made(self, leaves: frozenset[int]) -> _Split | None:

@@ -37,6 +37,7 @@ class Structure:
         self.references: list[tuple[int, ...]] = []
         self.made: list[tuple[int, ...]] = []
         self._numbers: dict[Any, int] = {}
+        self._merged: list[tuple[Value, bool | None]] = []  # leaves that count as others, with their need_grad
         self._call_numbers: dict[RecordedCall, int] = {}
         for number, call in enumerate(calls):
             dtype_of = call.context.backends[0][1]
@@ -122,6 +123,16 @@ class Structure:
             self._flags = [None if value is None else value.need_grad for value in values]
         return self._flags
 
+    def has_flags_of_now(self) -> bool:
+        """Whether all values have the need_grad with which plans of this structure were made."""
+        if self._flags is None:
+            return False
+        for number, flag in enumerate(self._flags):  # asked at each run of programs that switch them
+            value = self.value(number)
+            if flag is not (None if value is None else value.need_grad):
+                return False
+        return all(value.need_grad is flag for value, flag in self._merged)
+
     @property
     def needs(self) -> list[bool]:
         """Per value whether a gradient is to reach it: by its need_grad, else by those of what it is computed from."""
@@ -166,6 +177,8 @@ class Structure:
         gradient = value.grad.cell if value.need_grad else value if value.parent is not None else None
         number = self._enter((id(cell), id(gradient), value.shape), value, None)
         self._numbers[id(value)] = number
+        if self._values[number] is not value:
+            self._merged.append((value, value.need_grad))
         if cell.storage is None:
             cell.settle(compute_dtype(type_config))
         return number

@@ -149,8 +149,8 @@ class Training:
             self._plan(root, rule, parameters, before)
 
     def _plan(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
-        epoch = EPOCH.value
-        structure = Structure(calls_before((root,)))
+        epoch, self._but_need_grad = EPOCH.value, EPOCH.but_need_grad
+        structure = self._structure = Structure(calls_before((root,)))
         _refuse_resuming(structure)
         unstored = _unstored(structure, root)
         cells = list(structure.cells)
@@ -210,8 +210,14 @@ class Training:
 
     @property
     def is_current(self) -> bool:
-        """Whether the epoch is that of the plan."""
-        return self._binding.epoch == EPOCH.value
+        """As `Forward.is_current`."""
+        epoch = EPOCH.value
+        if self._binding.epoch == epoch:
+            return True
+        if self._but_need_grad != EPOCH.but_need_grad or not self._structure.has_flags_of_now():
+            return False
+        self._binding.epoch = epoch
+        return True
 
     def run(self, floats: dict[str, float] | Sequence[Mapping[str, float]], progress: Progress) -> None:
         """Run the step.
@@ -272,7 +278,7 @@ def _held(
 
     def bind(plan: Plan, cells: Sequence[ArrayCell]) -> Binding:
         floats = float_values(plan, structure)
-        return Binding(plan, cells, results, floats, epoch=EPOCH.value, last_run=last_run, reads_constants=True)
+        return Binding(plan, cells, results, floats, epoch=EPOCH.but_need_grad, last_run=last_run, reads_constants=True)
 
     # That parameters move makes every run another one.
     return HeldConstants(History(leaves, compiled.choices, varies=True), cells, compile_cut, bind)

@@ -84,9 +84,9 @@ def run_updates(
     """
     whole_key = (tuple(ops), context, key)
     bound = plans.get(whole_key)
-    if bound is None or bound.epoch != EPOCH.value:
+    if bound is None or bound.epoch != EPOCH.but_need_grad:
         with PLANNING:
-            epoch = EPOCH.value
+            epoch = EPOCH.but_need_grad
             if bound is None and len(plans) >= _MOST_PLANS:
                 plans.clear()  # the parameters were replaced many times
             bound = plans[whole_key] = _bind(ops, parameters(), context, epoch, bound)
