@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 
 import numpy as np
 
 from atled.arrays.place import HOST, Place
+from atled.arrays.storage import ALIGNMENT
 from atled.call import Pack, RangeWord, RowWord
+from atled.graph.compile import packing
 from atled.graph.compile.bounding import bounds_behind
-from atled.graph.compile.memory import lay_out_arenas
+from atled.graph.compile.memory import lay_out_arenas, pieces_during_run
 from atled.graph.compile.segments import Segment, segments_of
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.words import words_by_place
@@ -79,6 +82,7 @@ class Plan:
         self.owners, self.feeds = self._causes() if self.fallbacks else ({}, {})
         self._lay_out_blocks()
         self.moving = self._moving()
+        self._inner: tuple[Mapping[int, tuple[int, int]], int] | None = None
 
     def _requests(self) -> list[tuple[int, Place, np.dtype, int]]:
         """Per external slot: outside array, place, dtype, slot."""
@@ -87,6 +91,19 @@ class Plan:
             for number, slot in enumerate(self.slots)
             if slot.source[0] == "external"
         ]
+
+    def inner_memories(self) -> tuple[Mapping[int, tuple[int, int]], int]:
+        """Where the memories lie that nobody sees behind a run in host memory: offset and bytes of each, and of all.
+
+        Those of other times are in one place, so that caches hold what the next steps read.
+        """
+        if self._inner is None:
+            seen = {slot.memory for slot in self.slots if slot.source[0] != "internal"}
+            pieces = pieces_during_run(self.slots, self.steps, seen)
+            offsets, nbytes = packing.pack(list(pieces.values()), ALIGNMENT)
+            places = zip(offsets, pieces.items(), strict=True)
+            self._inner = {memory: (offset, piece.nbytes) for offset, (memory, piece) in places}, nbytes
+        return self._inner
 
     def _written(self) -> frozenset[tuple[int, Place, np.dtype]]:
         written: set[tuple[int, Place, np.dtype]] = set()

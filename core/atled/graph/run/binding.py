@@ -328,24 +328,23 @@ class Binding:
     def _bind_internals(self) -> None:
         plan = self.plan
         workspace_bytes = plan.workspaces.get(HOST, 0)
-        offsets: dict[int, tuple[int, int]] = {}
-        runs_alone = self._runs_alone
+        inner: Mapping[int, tuple[int, int]] = {}
+        if self._runs_alone:
+            first = aligned(workspace_bytes)
+            inner, inner_bytes = plan.inner_memories()
+            workspace_bytes = first + inner_bytes
         for slot in plan.slots:
-            if self._storages[slot.memory] is not None or slot.memory in offsets:
+            if self._storages[slot.memory] is not None or slot.memory in inner:
                 continue
-            if runs_alone:
-                start = aligned(workspace_bytes)
-                workspace_bytes = start + slot.nbytes
-                offsets[slot.memory] = start, slot.nbytes
-            elif slot.place is HOST:
+            if slot.place is HOST:
                 self._storages[slot.memory] = HostStorage(slot.nbytes)
             else:
                 self._storages[slot.memory] = DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
         if workspace_bytes:
             self._shared = shared_workspace(workspace_bytes)
             self._storages[plan.memory_count] = self._workspaces[HOST] = self._shared.storage
-            for memory, (start, nbytes) in offsets.items():
-                self._storages[memory] = self._shared.part(start, nbytes)
+            for memory, (offset, nbytes) in inner.items():
+                self._storages[memory] = self._shared.part(first + offset, nbytes)
         for place, nbytes in plan.workspaces.items():
             if place is not HOST:
                 self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)

@@ -1,5 +1,7 @@
 """Workspace that the plans of a thread share."""
 
+import itertools
+import math
 import threading
 import weakref
 
@@ -54,3 +56,36 @@ def test_graphs_of_one_thread_keep_their_inner_values_in_it():
         expected = F.sum(F.convolution(F.convolution(graphs[0][0], w, pad=(1, 1)), w, pad=(1, 1)))
     expected.forward()
     np.testing.assert_allclose(first, float(expected.d), rtol=1e-3)
+
+
+def test_inner_values_of_other_sizes_lie_in_the_place_of_those_that_are_needed_no_more():
+    rng = np.random.default_rng(0)
+    maps = [3, 40, 7, 33, 5, 29, 1]
+    x = nn.Variable.from_numpy_array(rng.standard_normal((2, maps[0], 12, 11), "f"))
+    weights = [
+        nn.Variable.from_numpy_array(rng.standard_normal((after, before, 3, 3), "f") / before)
+        for before, after in itertools.pairwise(maps)
+    ]
+    h, values = x, []
+    for w in weights:
+        h = F.relu(F.convolution(h, w, pad=(1, 1)) + 0.1)
+        values.append(h.shape)
+    y = F.sum(h, axis=(1, 2, 3))
+    del h
+    y.forward()
+    places, nbytes = y.plan.inner_memories()
+    assert 2 * nbytes < 4 * sum(map(math.prod, values))
+    assert all(offset % 64 == 0 and offset + size <= nbytes for offset, size in places.values())
+    first = y.d.copy()
+    y.forward()
+    np.testing.assert_array_equal(y.d, first)
+    with nn.trace():
+        y.forward()
+    np.testing.assert_array_equal(y.d, first)
+    with nn.context_scope(nn.Context("reference")):
+        h = x
+        for w in weights:
+            h = F.relu(F.convolution(h, w, pad=(1, 1)) + 0.1)
+        expected = F.sum(h, axis=(1, 2, 3))
+    expected.forward()
+    np.testing.assert_allclose(first, expected.d, rtol=1e-4)
