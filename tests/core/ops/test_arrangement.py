@@ -37,6 +37,11 @@ def test_diagonal_part_undoes_diagonal(reference):
     np.testing.assert_array_equal(reference("MatrixDiagPart", reference("MatrixDiag", X)), X)
 
 
+def test_beside_a_diagonal_are_zeros_whatever_is_on_it(reference):
+    y = reference("MatrixDiag", np.array([np.nan, np.inf, 1.0]))
+    np.testing.assert_array_equal(y, [[np.nan, 0, 0], [0, np.inf, 0], [0, 0, 1]])
+
+
 @pytest.mark.parametrize(("shape", "result"), [((-1, 4), (6, 4)), ((2, -1), (2, 12)), ((24,), (24,))])
 def test_reshape_fills_in_minus_one(reference, shape, result):
     assert reference("Reshape", X, shape=shape).shape == result
