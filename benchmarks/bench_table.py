@@ -133,10 +133,9 @@ def _views() -> list[Row]:
     return [*rows, product]
 
 
-def _neon() -> list[Row]:
-    """What neon's op-trees and layer calls compute."""
-    numpy, torch = ("atled", "numpy"), ("atled", *_EAGER)
-    trees, products = "bench_rows.neon_trees:", "bench_rows.neon_products:"
+def _neon_trees() -> list[Row]:
+    """What neon's op-trees compute."""
+    trees = "bench_rows.neon_trees:"
     small = [
         Row(
             f"tree x*y + tanh(x)*z - 0.5*y, 8x8, {'kept' if is_kept else 'made anew'}",
@@ -174,6 +173,12 @@ def _neon() -> list[Row]:
         )
         for side in (256, 1024)
     ]
+    return [*small, *chains, *normalized]
+
+
+def _neon_products() -> list[Row]:
+    """What neon's products compute."""
+    numpy, products = ("atled", "numpy"), "bench_rows.neon_products:"
     kinds = {"plain": "", "transposed": " of A.T", "scaled": " with alpha and beta", "view": " into a view"}
     dots = [
         Row(
@@ -210,11 +215,16 @@ def _neon() -> list[Row]:
         )
         for use, text in uses.items()
     ]
+    return [*dots, *batches]
+
+
+def _neon_layers() -> list[Row]:
+    """What neon's recurrent layers and poolings compute."""
     pools = [
         Row(
             f"{op} pool {size}x{size} stride 2, both ways",
             "bench_rows.neon_pooling:pooling",
-            torch,
+            ("atled", *_EAGER),
             {"op": op, "size": size, "stride": 2},
             unit="us",
             goal=Goal(0.6, ["torch", "torch-nhwc"]) if (op, size) == ("max", 2) else None,
@@ -225,7 +235,7 @@ def _neon() -> list[Row]:
         Row(
             f"recurrent steps of neon 20x128x32, {kind}",
             "bench_rows.neon_recurrent:unroll",
-            numpy,
+            ("atled", "numpy"),
             {"kind": kind},
             unit="us",
             tolerance=_LOOSE,
@@ -241,7 +251,7 @@ def _neon() -> list[Row]:
         unit="us",
         tolerance=_LOOSE,
     )
-    return [*small, *chains, *normalized, *dots, *batches, *steps, *two_ways, *pools]
+    return [*steps, *two_ways, *pools]
 
 
 def _ops() -> list[Row]:
@@ -750,7 +760,9 @@ ROWS = [
     *_layers(),
     *_spatial(),
     *_dtypes(),
-    *_neon(),
+    *_neon_trees(),
+    *_neon_products(),
+    *_neon_layers(),
     *_neon_autodiff(),
     *_neon_convolutions(),
     *_neon_training(),
