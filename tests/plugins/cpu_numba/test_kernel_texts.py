@@ -174,7 +174,7 @@ def test_type_configs_need_different_kernels(monkeypatch: pytest.MonkeyPatch, ha
     names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "bf16", "double")}
     assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
     assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
-    products = ("narrow_product", "widen_panels", "narrow_row")
+    products = ("narrow_product", "widen_panels", "narrow_row", "rows_by_columns")
     pairs = ("max_pairs", "max_pairs_alone", "max_pairs_grad", "average_pairs", "average_pairs_grad")
     last = ("max_pooling_last", "max_pooling_last_grad", "WindowSum_lanes", "WindowSumGrad_lanes")
     pooling = (*pairs, *last, "max_windows_3_2")

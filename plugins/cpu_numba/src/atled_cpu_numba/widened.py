@@ -73,8 +73,8 @@ _KEPT: dict[str, Callable[[Call], tuple[int, ...]]] = {
 _NARROW_WAYS = (
     tile_products.prepare,
     weight_tiles.prepare,
-    narrow_products.prepare,
     narrow_row.prepare,
+    narrow_products.prepare,
     narrow_planes.prepare,
 )
 

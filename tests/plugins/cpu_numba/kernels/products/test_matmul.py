@@ -76,6 +76,20 @@ def test_double(run, m, k, n, transpose_a, transpose_b):
     np.testing.assert_array_less(np.abs(y - reference), 6e-15 * (k + np.abs(reference)) + 1e-30)
 
 
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("batch, m, n", [(1, 100, 770), (1, 513, 3), (3, 40, 65), (1, 1, 300), (1, 700, 1)])
+@pytest.mark.parametrize("transpose_a, transpose_b", [(False, False), (True, False), (True, True)])
+def test_products_of_one_term_are_products_of_numbers(run, parts, dtype, batch, m, n, transpose_a, transpose_b):
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((batch, m, 1)).astype(dtype), rng.standard_normal((batch, 1, n)).astype(dtype)
+    a[0, 0], b[0, 0, 0] = np.inf, np.nan
+    expected, y = a * b, np.full((batch, m, n), np.nan, dtype)
+    a, b = a.swapaxes(1, 2) if transpose_a else a, b.swapaxes(1, 2) if transpose_b else b
+    given = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, **given) == 0
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
     a, b, y = np.empty((3, 0), "f"), np.empty((0, 3), "f"), np.empty((3, 3), "f")
     assert "empty" in matmul.accepts(make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False))
@@ -138,6 +152,7 @@ def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
         (128, 512, 10, False, False, "a in place, 8x16 tiles"),
         (4, 512, 512, False, True, "dot products"),
         (1, 512, 512, False, False, "sums of rows"),
+        (512, 1, 700, True, False, "formula"),
         (1024, 1024, 1024, False, False, "a packed, b in place, 12x32 tiles"),
         (65, 2048, 256, False, False, "a packed, b in place, 12x32 tiles"),
         (64, 2048, 256, False, False, "a in place, b in place, 12x32 tiles"),

@@ -10,8 +10,8 @@ ACROSS  The product is computed transposed, for few rows of A or columns of B. B
          stored by columns, else it is packed.
 NARROW  A is read in place by rows, for few columns of B.
 
-One row of A, or few, and very small products (see `small_products`) have kernels of their own. The first of the `ways`
-that pays is taken, or the one that a search finds the fastest.
+One row of A, or few, and very small products (see `small_products`) have kernels of their own, products of one term a
+formula (`outer_products`). The first of the `ways` that pays is taken, or the one that a search finds the fastest.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
+
 from atled.plugin import ArrayDesc, Call, NamedTuple, Prepared
-from atled_cpu_numba.kernels.products import small_products
+from atled_cpu_numba.kernels.products import outer_products, small_products
 from atled_cpu_numba.kernels.products.matmul_plan import (
     ACROSS,
     DOT_ROWS,
@@ -49,8 +51,10 @@ from atled_cpu_numba.kernels.products.panels import (
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_FEW, MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE
 from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
+from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
+    ANY,
     REALS,
     fitting_shares,
     in_lines,
@@ -62,6 +66,9 @@ from atled_cpu_numba.kernels.shared.launch import (
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
+
+DOT_PRODUCTS = "dot products"
+"""The name of the way that `dot_products` prepares."""
 
 _MEASURED_BEYOND = 4  # times the bound up to which the rules take a way: so far it is among those that are measured
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
@@ -270,11 +277,12 @@ def _build(dtype: str) -> Callable[..., int]:
 
 def _build_rows_by_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading, make_writing
+    from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.sums import dot
 
-    element, floats = SIZES[dtype], Real(dtype).pointer
-    dot_product = dot(dtype, dtype)
+    element, dot_product = item_bytes(dtype), dot(dtype, real_of(dtype))
+    (elements, read), write = make_reading(dtype), make_writing(dtype, alone=True)
 
     @kernel
     def rows_by_columns(block, part, parts):
@@ -287,8 +295,8 @@ def _build_rows_by_columns(dtype: str) -> Callable[..., int]:
             for row in range(m):
                 total = dot_product(w[Block.a] + element * (item * m + row) * k, b, k)
                 if w[Block.bias] != 0:
-                    total += floats(w[Block.bias])[j]
-                floats(w[Block.y])[(item * m + row) * n + j] = total
+                    total += read(elements(w[Block.bias]), j)
+                write(elements(w[Block.y]), (item * m + row) * n + j, total)
         return 0
 
     return rows_by_columns
@@ -340,7 +348,7 @@ def _build_row_by_rows(dtype: str) -> Callable[..., int]:
 
 
 MATMUL = kernels_by_dtype("matmul", _build)
-ROWS_BY_COLUMNS = kernels_by_dtype("rows_by_columns", _build_rows_by_columns)
+ROWS_BY_COLUMNS = kernels_by_dtype("rows_by_columns", _build_rows_by_columns, dtypes=ANY)
 ROW_BY_ROWS = kernels_by_dtype("row_by_rows", _build_row_by_rows)
 
 
@@ -445,7 +453,7 @@ class Task(NamedTuple):
         """Cautious time on one core."""
         p = self.product
         elements = p.batch * (p.m * p.k + p.k * p.n)
-        rate = _AVX2_FLOPS_PER_US if is_avx2(self.dtype) else _FLOPS_PER_US
+        rate = _AVX2_FLOPS_PER_US if is_avx2(real_of(self.dtype)) else _FLOPS_PER_US
         return max(2.0 * p.batch * p.m * p.k * p.n / rate, elements / _ELEMENTS_PER_US)
 
 
@@ -474,9 +482,11 @@ def ways(task: Task) -> Iterator[Way]:
             small_products.are_few(steps, p.b_column),
             lambda: small_products.prepare(sizes, words, steps, dtype, carries=task.carries),
         )
+    if outer_products.can(p, task.arguments):
+        yield Way(outer_products.NAME, True, lambda: outer_products.prepare(p, task.arguments, np.dtype(dtype)))
     if p.m <= _MEASURED_BEYOND * DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k) and p.is_dense:
         pays = p.m <= DOT_ROWS and not has_short_dots(p, dtype)
-        yield Way("dot products", pays, lambda: _dot_products(task))
+        yield Way(DOT_PRODUCTS, pays, lambda: dot_products(task))
     if p.m == 1 and p.n > 1 and (p.a_column, p.b_row, p.b_column) == (1, p.n, 1) and p.is_dense:
         yield Way("sums of rows", True, lambda: _sums_of_rows(task))
     for way in plan_ways(p, dtype):
@@ -499,10 +509,11 @@ def _extent(desc: ArrayDesc) -> int:
     return 1 + sum((size - 1) * stride for size, stride in zip(desc.shape, desc.strides, strict=True))
 
 
-def _dot_products(task: Task) -> Prepared:
+def dot_products(task: Task) -> Prepared:
+    """The call; all of it may be narrow."""
     p, dtype = task.product, task.dtype
     words, parts = words_of(Block, *task.arguments), share_count(task.work_us, p.batch * p.n)
-    return launch(ROWS_BY_COLUMNS[dtype], filled(Block, **p._asdict()), words, parts=parts, note="dot products")
+    return launch(ROWS_BY_COLUMNS[dtype], filled(Block, **p._asdict()), words, parts=parts, note=DOT_PRODUCTS)
 
 
 def _sums_of_rows(task: Task) -> Prepared:

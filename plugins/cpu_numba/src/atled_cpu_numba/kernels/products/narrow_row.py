@@ -1,7 +1,9 @@
-"""One row in half or bf16 times a matrix stored by rows, which is widened as it is read.
+"""One row in half or bf16 times a matrix, which is widened as it is read, and products of one term.
 
-Such a product reads each element of its matrix once: casting the matrix first would take longer than multiplying. Sums
-are float32, in the order of the terms after the bias, and rounded once. Shares are made of whole vectors of columns.
+Such a product reads each element of its matrix, or writes it, once: casting the matrix would take longer than
+multiplying. Of a matrix stored by rows, sums are float32, in the order of the terms after the bias, and rounded once;
+shares are made of whole vectors of columns. Few rows by a matrix stored by columns are the dot products of float32, and
+products of one term its formula.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.products.matmul import product_of
+from atled_cpu_numba.kernels.products import outer_products
+from atled_cpu_numba.kernels.products.matmul import DOT_PRODUCTS, dot_products, product_of, task_of, ways
 from atled_cpu_numba.kernels.shared.lanes import lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     NARROW,
@@ -92,7 +95,15 @@ def prepare(call: Call) -> Prepared | None:
         return None
     names = {desc.dtype.name for desc in (*call.inputs, *call.outputs) if desc is not None}
     read = product_of(call) if len(names) == 1 and names <= {*narrow_dtypes()} else None
-    if read is None or read.is_transposed or call.outputs[0].strides is not None:
+    if read is None:
+        return None
+    task = task_of(call)
+    way = next(way.name for way in ways(task._replace(dtype="float32")) if way.pays)
+    if way == outer_products.NAME:
+        return outer_products.prepare(task.product, task.arguments, call.outputs[0].dtype)
+    if way == DOT_PRODUCTS and task.product.k * task.product.n >= _LEAST_ELEMENTS:
+        return dot_products(task)
+    if read.is_transposed or call.outputs[0].strides is not None:
         return None
     p, vector = read.product, lanes_of("float32").vector
     is_row = (p.batch, p.m, p.a_column, p.b_row, p.b_column) == (1, 1, 1, p.n, 1)
