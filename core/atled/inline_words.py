@@ -55,17 +55,18 @@ class InlineResultWord(IntEnum):
     SHAPE = 1
     CODE = 2  # of its cell
     DETAILS = 3  # where a tuple is recorded, the details of its value, to be copied; else 0
-    END = 4
+    NEW = 4  # new(array or cell of the ring that is in use) makes another, which the ring has from then on
+    END = 5
 
 
 class InlineObjectWord(IntEnum):
     """What is the same for all inline caches: where the slots of objects are, in bytes, and addresses of objects.
 
     An array is `free` for a result if nothing but its ring refers to it, nothing but the array to its cell, and nothing
-    but the cell to its storage; if the cell has the result's code and these slots hold what they do in a new array:
-    PENDING and COPIES None, ZEROED, IS_DATA and EXPORTED of the storage False, USE the object UNUSED. The same holds of
-    a cell in a ring of cells. EXPORTED becomes False where the views are gone: where VIEW_END is not None, and its
-    VIEW_END_GONE is ROOT.
+    but the cell to its storage; if the cell has the result's code, COPIES is None, and EXPORTED of the storage False.
+    It is taken with these slots as in a new array: PENDING None, ZEROED and IS_DATA False, USE the object UNUSED. The
+    same holds of a cell in a ring of cells. EXPORTED becomes False where the views are gone: where VIEW_END is not
+    None, and its VIEW_END_GONE is ROOT. Where some in a row are not free, the NEW of the result makes one.
 
     A view is an object of the type ARRAY, or a value, that has the cell of the first input.
 

@@ -244,15 +244,17 @@ class _Result:
     def __init__(self, shape: tuple[int, ...], spares: Spares[Any] | None, position: int) -> None:
         details = Details(position=position)
         code = None if spares is None else code_of(spares.place, spares.dtype)
+        new = None if spares is None else spares.new
         found = {
             InlineResultWord.RING: 0 if spares is None else id(spares.ring),
             InlineResultWord.SHAPE: id(shape),
             InlineResultWord.CODE: id(code),
             InlineResultWord.DETAILS: id(details),
+            InlineResultWord.NEW: id(new),
         }
         self.words = [found[word] for word in InlineResultWord if word is not InlineResultWord.END]
         self.spares = spares
-        self._held = shape, details, code
+        self._held = shape, details, code, new
 
 
 def _is_trusted(

@@ -14,7 +14,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.arrays.spares import clear_spares
+from atled.arrays.cell import ArrayCell
+from atled.arrays.spares import all_spares, clear_spares
 from atled.calling import inline_cache
 from atled.calling.call_tables import forget_calls
 from atled_contexts.surroundings import here
@@ -255,6 +256,57 @@ def test_results_of_a_tuple_live_as_long_as_what_is_computed_from_them(variables
     np.testing.assert_array_equal(x.g[:, 1:], np.zeros((2, 2, 4)))
     del y
     assert kept() is None
+
+
+def in_rings() -> tuple[int, int]:
+    """How many arrays of the parts of `VALUES`, or bare cells, the rings have, and how many of them are free."""
+    rings = [ring for ring in all_spares() if ring.size == 8 and ring.dtype == np.float32]
+    return sum(ring.count for ring in rings), sum(ring.free_count() for ring in rings)
+
+
+@pytest.mark.parametrize("held", range(7))
+def test_the_spares_that_lack_for_a_tuple_are_made_natively_and_no_others(kind: str, held: int):
+    x = made_of(kind, VALUES)
+    often(F.split, x, axis=1)
+    clear_spares()
+    made = [inlined(kind, F.split, x, 1) for _ in range(2)]
+    assert in_rings() == (6, 0)
+    parts = [part for results in made for part in results]
+    del made
+    for number, part in enumerate(parts):
+        read(part)[...] = number
+    views = [read(part) for part in parts[:held]]
+    del parts, part
+    results = inlined(kind, F.split, x, 1)
+    count = 6 + max(held - 3, 0)
+    assert in_rings() == (count, count - 3)
+    for number, result in enumerate(results):
+        np.testing.assert_array_equal(read(result), VALUES[:, number])
+    assert [set(view.ravel()) for view in views] == [{number} for number in range(held)]
+
+
+def test_spares_are_given_back_where_an_interrupt_comes_as_one_is_made(kind: str, monkeypatch: pytest.MonkeyPatch):
+    x = made_of(kind, VALUES)
+    often(F.split, x, axis=1)
+    clear_spares()
+    parts = inlined(kind, F.split, x, 1)
+    held = parts[0]
+    del parts
+    assert in_rings() == (3, 2)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = sys.getrefcount(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArrayCell, "output", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            inlined(kind, F.split, x, 1)
+    assert in_rings() == (3, 2) and sys.getrefcount(x) == before
+    again = inlined(kind, F.split, x, 1)
+    assert in_rings() == (4, 0)
+    assert again[0] is not held
+    np.testing.assert_array_equal(read(held), VALUES[:, 0])
 
 
 def test_no_reference_is_lost_or_kept(kind: str):

@@ -246,12 +246,9 @@ def spares_along(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> 
     again = way(inputs)  # in memory of the first one, where that is kept
     found.append([of_spares(), *(of_cell(cell_of(result)) for result in as_tuple(again))])
     shown = [np.asarray(result.data if isinstance(result, NdArray) else result.d) for result in as_tuple(again)]
-    is_tuple = isinstance(again, tuple)
     del again
     way(inputs), way(inputs)  # not in memory that is shown
-    # An inline cache that lacks a spare for one of several results leaves the call to the text: how many are made anew
-    # then hangs on where the queue stood.
-    found.append([None if is_tuple else of_spares(), [array.tobytes() for array in shown]])
+    found.append([of_spares(), [array.tobytes() for array in shown]])
     return found
 
 

@@ -2,8 +2,9 @@
 
 It calls nothing of CPython but functions of the stable ABI, and reads the head of an object as that has it: the count
 of references, then the type. Where the slots are it is told. The interpreter lock is held all along, so nothing changes
-under its eyes, but for what a comparison of shapes may run, a device's launch, and a collection of garbage when objects
-are made: references of its own keep the entry, the values of Variables and what is launched on alive meanwhile.
+under its eyes, but for what a comparison of shapes may run, the making of a spare, a device's launch, and a collection
+of garbage when objects are made: references of its own keep the entry, the values of Variables and what is launched on
+alive meanwhile.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ declare i64 @PyLong_AsLongLong(ptr)
 declare double @PyFloat_AsDouble(ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyErr_BadArgument()
+declare ptr @PyErr_Occurred()
 declare ptr @PyIter_Next(ptr)
 declare ptr @PyObject_GetItem(ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
@@ -100,6 +102,20 @@ define internal void @replace(ptr %object, ptr %words, i64 %slot, ptr %value) al
   %former = call ptr @slot(ptr %object, ptr %words, i64 %slot)
   call void @put(ptr %object, ptr %words, i64 %slot, ptr %value)
   call void @Py_DecRef(ptr %former)
+  ret void
+}
+
+; Have a slot of an object hold the object of a word, as most do.
+define internal void @reset(ptr %object, ptr %objects, i64 %slot, i64 %number) alwaysinline {
+start:
+  %same = call i1 @slot_is(ptr %object, ptr %objects, i64 %slot, i64 %number)
+  br i1 %same, label %done, label %change
+change:
+  %value = call ptr @object(ptr %objects, i64 %number)
+  call void @Py_IncRef(ptr %value)
+  call void @replace(ptr %object, ptr %objects, i64 %slot, ptr %value)
+  br label %done
+done:
   ret void
 }
 
@@ -169,16 +185,8 @@ has.cell:
 has.storage:                           ; one with a code has some
   %storage = call ptr @slot(ptr %cell, ptr %objects, i64 {OBJECT_CELL_STORAGE})
   %storage.unheld = call i1 @has_references(ptr %storage, i32 1)
-  %pending = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_PENDING}, i64 {OBJECT_NONE})
-  %zeroed = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_ZEROED}, i64 {OBJECT_FALSE})
-  %is.data = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_IS_DATA}, i64 {OBJECT_FALSE})
-  %unused = call i1 @slot_is(ptr %cell, ptr %objects, i64 {OBJECT_CELL_USE}, i64 {OBJECT_UNUSED})
-  %four = and i1 %storage.unheld, %pending
-  %five = and i1 %four, %zeroed
-  %six = and i1 %five, %is.data
-  %seven = and i1 %six, %unused
-  br i1 %seven, label %as.new, label %no
-as.new:
+  br i1 %storage.unheld, label %seen, label %no
+seen:
   %exported = call ptr @slot(ptr %storage, ptr %entry, i64 {ENTRY_EXPORTED})
   %false = call ptr @object(ptr %objects, i64 {OBJECT_FALSE})
   %hidden = icmp eq ptr %exported, %false
@@ -208,14 +216,26 @@ no:
   ret i1 false
 }
 
-; The next array or cell of a ring that is free for a result, with a reference to it; null if there is none soon.
+; Let an array or a cell of a ring that is free be as a new one.
+define internal void @renew(ptr %item, ptr %cache, ptr %objects) {
+  %cell = call ptr @cell_in_ring(ptr %item, ptr %cache, ptr %objects)
+  call void @reset(ptr %cell, ptr %objects, i64 {OBJECT_CELL_PENDING}, i64 {OBJECT_NONE})
+  call void @reset(ptr %cell, ptr %objects, i64 {OBJECT_CELL_ZEROED}, i64 {OBJECT_FALSE})
+  call void @reset(ptr %cell, ptr %objects, i64 {OBJECT_CELL_IS_DATA}, i64 {OBJECT_FALSE})
+  call void @reset(ptr %cell, ptr %objects, i64 {OBJECT_CELL_USE}, i64 {OBJECT_UNUSED})
+  ret void
+}
+
+; An array or a cell for a result, with a reference to it: the next of its ring that is free, or one that is made where
+; none is soon; null, maybe with an exception set, if there is none.
 define internal ptr @spare(ptr %entry, ptr %cache, ptr %objects, ptr %result) {
 start:
+  %in.use = alloca ptr
   %ring = call ptr @object(ptr %result, i64 {RESULT_RING})
   %code = call ptr @object(ptr %result, i64 {RESULT_CODE})
   br label %try
 try:
-  %number = phi i64 [ 0, %start ], [ %next.number, %used ]
+  %number = phi i64 [ 0, %start ], [ %next.number, %pass ]
   %item = call ptr @PyIter_Next(ptr %ring)
   %ended = icmp eq ptr %item, null
   br i1 %ended, label %refused, label %look
@@ -223,20 +243,28 @@ look:
   %free = call i1 @is_free(ptr %item, ptr %cache, ptr %objects, ptr %entry, ptr %code)
   br i1 %free, label %found, label %used
 used:
-  call void @Py_DecRef(ptr %item)
   %next.number = add i64 %number, 1
   %more = icmp slt i64 %next.number, {TRIES}
-  br i1 %more, label %try, label %none
+  br i1 %more, label %pass, label %make
+pass:
+  call void @Py_DecRef(ptr %item)
+  br label %try
+make:
+  %new = call ptr @object(ptr %result, i64 {RESULT_NEW})
+  store ptr %item, ptr %in.use
+  %made = call ptr @PyObject_Vectorcall(ptr %new, ptr %in.use, i64 1, ptr null)
+  call void @Py_DecRef(ptr %item)
+  ret ptr %made
 refused:                               ; no memory for the next round, which the text, that has the call then, will say
   call void @PyErr_Clear()
-  br label %none
-found:
-  ret ptr %item
-none:
   ret ptr null
+found:
+  call void @renew(ptr %item, ptr %cache, ptr %objects)
+  ret ptr %item
 }
 
-; Spares for all results of an entry, with a reference to each; false, and none, if one has none soon.
+; Spares for all results of an entry, with a reference to each; false, and none, maybe with an exception set, if there
+; is none for one of them.
 define internal i1 @spares(ptr %entry, ptr %cache, ptr %objects, ptr %items, i64 %outputs) {
 start:
   br label %each
@@ -1061,7 +1089,15 @@ seek:
   %is.tuple = icmp ne i64 %is.tuple.word, 0
   %items = alloca ptr, i64 %outputs
   %are.found = call i1 @spares(ptr %entry, ptr %cache, ptr %objects, ptr %items, i64 %outputs)
-  br i1 %are.found, label %compute, label %let.go
+  br i1 %are.found, label %compute, label %spared
+spared:
+  %error.set = call ptr @PyErr_Occurred()
+  %is.calm = icmp eq ptr %error.set, null
+  br i1 %is.calm, label %let.go, label %stopped
+stopped:
+  call void @drop(ptr %first.input, i64 %held)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr null
 compute:
   %form = call ptr @object(ptr %entry, i64 {ENTRY_FORM})
   %in.python = icmp eq ptr %form, null
