@@ -31,14 +31,15 @@ class handlers_wait:
     which signals have handlers: nothing tells of one that was set since the last time.
     """
 
-    __slots__ = ("_due", "_former")
+    __slots__ = ("_due", "_former", "_wait")
 
     def __enter__(self) -> None:
         self._due: dict[int, object] = {}
-        self._former: list[tuple[int, Any]] = []  # the handlers that are not theirs now, or were to be replaced
+        self._wait = self._due.setdefault  # the handler meanwhile
+        self._former: list[tuple[int, Any]] = []
         if threading.get_ident() != threading.main_thread().ident:
             return
-        handle, wait = _functions().handle, self._due.setdefault
+        handle, wait = _functions().handle, self._wait
         try:
             self._former = _python_handlers()
             for number, _ in self._former:
@@ -51,14 +52,19 @@ class handlers_wait:
         self._put_back()
 
     def _put_back(self) -> None:
-        """Put all handlers back, and have those run that are due, whatever one that is back raises meanwhile."""
+        """Put all handlers back, and have those run that are due, whatever one that is back raises meanwhile.
+
+        Where there is another one by now, which code in the block has set, that stays.
+        """
         functions, former = _functions(), self._former
         sent: Iterator[None] | None = None
         raised: BaseException | None = None
         while True:
             try:
                 while former:
-                    functions.handle(*former[-1])
+                    number, handler = former[-1]
+                    if functions.handler_of(number) is self._wait:
+                        functions.handle(number, handler)
                     former.pop()
                 if self._due and sent is None:
                     sent = map(functions.send, self._due)  # nothing comes between the step to a signal and its sending
@@ -66,7 +72,7 @@ class handlers_wait:
                     pass
                 break
             except BaseException as error:
-                if raised not in (None, error):
+                if raised is not None and raised is not error:
                     error.__context__ = raised
                 raised = error
         if raised is not None:

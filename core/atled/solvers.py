@@ -102,7 +102,7 @@ class Solver:
     _states: ClassVar[tuple[str, ...]] = ()  # names, those of NNabla, in the order of the op's arrays
 
     def __init__(self) -> None:
-        self._parameters: dict[str, Tracked] = {}
+        self._parameters: dict[str, Tracked] = {}  # replaced, never changed
         self._plans = UpdatePlans()
 
     @property
@@ -146,8 +146,8 @@ class Solver:
                 after[key] = self._successor(key, retained, variable)
             else:
                 after[key] = Tracked(variable, len(self._states))
-        self._parameters = after
         if list(after.items()) != list(before.items()):
+            self._parameters = after
             self._plans.clear()
 
     def _successor(self, key: str, known: Tracked, variable: Variable) -> Tracked:
@@ -167,13 +167,13 @@ class Solver:
 
     def remove_parameters(self, keys: Iterable[str]) -> None:
         """Stop updating the named parameters and forget their states; names of no parameter are passed over."""
-        for key in keys:
-            self._parameters.pop(key, None)
+        removed = frozenset(keys)
+        self._parameters = {key: known for key, known in self._parameters.items() if key not in removed}
         self._plans.clear()
 
     def clear_parameters(self) -> None:
         """Stop updating all parameters and forget their states."""
-        self._parameters.clear()
+        self._parameters = {}
         self._plans.clear()
 
     def get_parameters(self) -> dict[str, Variable]:
@@ -355,11 +355,11 @@ class Solver:
 
     def _gradients(self) -> Sequence[ArrayCell]:
         """The cells of all gradients."""
-        epoch, found = self._plans.gradients
-        if epoch != EPOCH.value:
-            epoch = EPOCH.value  # before the look
-            found = [parameter.gradient for parameter in self._parameters.values()]
-            self._plans.gradients = epoch, found
+        epoch, parameters, found = self._plans.gradients
+        if epoch != EPOCH.value or parameters is not self._parameters:
+            epoch, parameters = EPOCH.value, self._parameters  # before the look
+            found = [parameter.gradient for parameter in parameters.values()]
+            self._plans.gradients = epoch, parameters, found
         return found
 
     def _written(self) -> tuple[list[Tracked], Sequence[ArrayCell]]:

@@ -74,6 +74,16 @@ def test_handlers_set_and_reset_between_two_blocks_are_found(handled: list[int])
     assert handled == [] and signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
 
 
+def test_a_handler_that_is_set_within_the_block_stays(handled: list[int]):
+    def another(number: int, _: object) -> None:
+        handled.append(-number)
+
+    with handlers_wait():
+        signal.raise_signal(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, another)
+    assert signal.getsignal(signal.SIGUSR1) is another and handled == [-signal.SIGUSR1]
+
+
 def test_handlers_that_were_replaced_are_held_no_longer(handled: list[int]):
     class Handler:
         def __call__(self, number: int, frame: object) -> None: ...

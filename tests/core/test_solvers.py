@@ -189,6 +189,25 @@ def test_a_gradient_in_another_array_is_the_one_that_counts():
     assert_array_equal(w.d, [2, 3])
 
 
+def test_gradients_are_those_of_the_parameters_that_are_left():
+    v, w, u = leaf([1]), leaf([2]), leaf([3])
+    solver = momentum_on(v, w, u)
+    for variable in (v, w, u):
+        variable.g = 1
+    solver.update()
+    solver.remove_parameters(["w0", "nobody"])
+    w.grad.zero()
+    solver.update()
+    assert_array_equal([v.d, w.d, u.d], [[0], [1], [3 - 1 - 1.5]])
+    solver.set_parameters({"w1": w}, reset=True)
+    v.g = u.g = w.g = 2
+    solver.zero_grad()
+    assert_array_equal([v.g, w.g, u.g], [[2], [0], [2]])
+    solver.clear_parameters()
+    solver.update()
+    assert_array_equal([v.d, w.d, u.d], [[0], [1], [0.5]])
+
+
 def test_parameters_that_moved_unequally_often_have_their_own_hyper_parameters_and_equally_often_the_same_ones():
     v, w = leaf([1, 2]), leaf([1, 2])
     solver, alone = S.Adam(0.1), S.Adam(0.1)

@@ -35,7 +35,7 @@ class UpdatePlans(dict[Hashable, Binding]):
     """The bound programs of a solver by op names, Context and parameters; and what else is known of its parameters.
 
     parameters: the record of those whose gradients were changed last (`waiting_changes.Parameters`).
-    gradients: the epoch, and the gradients of all parameters then.
+    gradients: the epoch, the parameters by name, and the gradients of all of them then.
     moved: those that moved last, and their identities.
     """
 
@@ -52,7 +52,7 @@ class UpdatePlans(dict[Hashable, Binding]):
 
     def _know_nothing(self) -> None:
         self.parameters: object = None
-        self.gradients: tuple[int, Sequence[ArrayCell]] = -1, ()
+        self.gradients: tuple[int, object, Sequence[ArrayCell]] = -1, None, ()
         self.moved: tuple[Sequence[object], tuple[int, ...]] = (), ()
 
     def identities(self, moved: Sequence[object]) -> tuple[int, ...]:
