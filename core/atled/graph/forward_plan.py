@@ -14,6 +14,7 @@ from atled.graph.constants.cut import Cut, Imported
 from atled.graph.constants.folded import Folding, Folds, foldings_of
 from atled.graph.constants.held import CutPlan, HeldConstants
 from atled.graph.constants.history import History
+from atled.graph.inference.by_samples import images_by_samples, loops_of
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
 from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, left_out, let_go, results_of
@@ -223,14 +224,29 @@ def _cut(
 
 
 def _compile_cut(
-    structure: Structure, unstored: frozenset[int], leaves: frozenset[int], only: Collection[Imported] | None
+    structure: Structure,
+    unstored: frozenset[int],
+    leaves: frozenset[int],
+    only: Collection[Imported] | None,
+    may_loop: bool = True,
 ) -> CutPlan:
-    """The plan that reads what depends on some leaves alone as outside arrays."""
+    """The plan that reads what depends on some leaves alone as outside arrays.
+
+    may_loop: whether chains of convolutions may take the samples of other leaves in turn.
+    """
     # Where not all has room, what goes into a product without being kept would be computed at each run.
     possible = foldings_of(structure, unstored).items() if only is None else ()
     foldings = {number: each for number, each in possible if each.leaves <= leaves}
     graph, results, cut = _cut(structure, unstored, foldings)
     if not cut.has_all_wanted(leaves):  # they are made on a device
         graph, results, cut = _cut(structure, unstored, {})
-    imported = cut.import_values(leaves, len(structure.cells), float_values(graph, structure), only)
-    return CutPlan(lower(graph, results), imported)
+    floats = float_values(graph, structure)
+    imported = cut.import_values(leaves, len(structure.cells), floats, only)
+    looped = None
+    # Where equal inputs must give equal bits, a run without constants must not round otherwise.
+    if may_loop and not any(function.context.deterministic for function in structure.functions):
+        looped = images_by_samples(graph, results, set(range(len(structure.shapes))) - leaves, floats)
+    plan = lower(graph, looped or results)
+    if any(step.native is None for step, _ in loops_of(plan)):
+        return _compile_cut(structure, unstored, leaves, only, may_loop=False)
+    return CutPlan(plan, imported)

@@ -8,7 +8,7 @@ weights on few positions, take the batch as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
 from atled.array_desc import ArrayDesc
@@ -16,14 +16,13 @@ from atled.arrays.place import HOST
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
 from atled.graph.nodes.dispatch import has_bodies
-from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import nodes_for
 from atled.limits.processor_caches import core_cache_bytes
 from atled.named_tuple import NamedTuple
 from atled_contexts import native_executor
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.body import BodyBuilder
     from atled.graph.nodes.loops import LoopOp
 
 _CONVOLUTIONS = frozenset(("Convolution", "DepthwiseConvolution"))
@@ -49,14 +48,19 @@ class Chain(NamedTuple):
     samples: int
 
 
-def by_samples(graph: Graph, results: Sequence[IRValue], input_count: int) -> list[IRValue] | None:
+def by_samples(
+    graph: Graph, results: Sequence[IRValue], numbers: Collection[int], floats: Sequence[float]
+) -> list[IRValue] | None:
     """The results of a graph with a loop over samples in the place of a chain; None where there is none that pays.
 
-    input_count: outside arrays below this number are inputs; the others do not depend on the batch.
+    What the loop replaces is not read any more; who reads what it makes stays the node that it is, but for views.
+
+    numbers: of the outside arrays with a row per sample; chains read others as they are.
+    floats: the value of each float of the graph.
     """
     nodes = nodes_for(graph, results)
     read = {value for node in nodes for value in node.inputs if value is not None}
-    inputs = {value for value in read if 0 <= value.external < input_count}
+    inputs = {value for value in read if value.external in numbers}
     batches = {value.shape[:1] for value in inputs}
     if len(batches) != 1 or batches == {()} or batches == {(1,)}:
         return None
@@ -68,7 +72,26 @@ def by_samples(graph: Graph, results: Sequence[IRValue], input_count: int) -> li
         return None
     # A network has one stage of large images; of several, that which moves most.
     best = max(chains, key=lambda chain: sum(map(_moved_bytes, chain.nodes)))
-    return _rebuilt(graph, nodes, results, best, batch)
+    return _rebuilt(graph, results, best, batch, floats)
+
+
+def images_by_samples(
+    graph: Graph, results: Sequence[IRValue | None], leaves: Collection[int], floats: Sequence[float]
+) -> list[IRValue | None] | None:
+    """As `by_samples`, for the arrays among `leaves` of which convolutions are made; None for a result stays that."""
+    computed = [value for value in results if value is not None]
+    images: set[int] = set()
+    for node in nodes_for(graph, computed):
+        if node.spec is not None and node.spec.name in _CONVOLUTIONS:
+            value = node.inputs[0]
+            while value is not None and value.node is not None:
+                value = next(iter(value.node.inputs), None)
+            images.update(() if value is None else (value.external,))
+    made = by_samples(graph, computed, images.intersection(leaves), floats)
+    if made is None:
+        return None
+    found = iter(made)
+    return [None if value is None else next(found) for value in results]
 
 
 def loops_of(plan: Plan) -> Iterator[tuple[Step, LoopOp]]:
@@ -119,6 +142,8 @@ def _is_by_samples(node: IRNode, whole: Set[IRValue], batch: int) -> bool:
     spec, attributes, x = node.spec, node.attributes, node.inputs[0]
     if spec is None or x is None or not hasattr(_executor(node), "loop_kernel"):
         return False
+    if any(value is not None and value.base.array is not None and value.base.array.version for value in node.inputs):
+        return False  # it depends on when it is read
     made = node.outputs[0]
     if made.shape[:1] != (batch,) or made.place is not HOST:
         return False
@@ -215,24 +240,46 @@ def _leaving(nodes: Sequence[IRNode], every: Sequence[IRNode], results: Sequence
 
 
 def _rebuilt(
-    graph: Graph, nodes: Sequence[IRNode], results: Sequence[IRValue], chain: Chain, batch: int
-) -> list[IRValue]:
-    """The results as they follow from a loop, which the graph has from now on; what the loop replaces is not read."""
-    context = graph.context = chain.nodes[-1].context
-    loop, sequences, constants = _loop(graph, chain, batch)
+    graph: Graph, results: Sequence[IRValue], chain: Chain, batch: int, floats: Sequence[float]
+) -> list[IRValue] | None:
+    """The results as they follow from a loop, which the graph has from now on in front of what reads it.
+
+    None where a node changes what the loop would make.
+    """
+    behind = graph.nodes[graph.nodes.index(chain.nodes[-1]) + 1 :]
+    if any(node.inputs[position] in chain.leaving for node in behind for position in _overwritten(node)):
+        return None
+    context, count = graph.context, len(graph.nodes)
+    graph.context = chain.nodes[-1].context
+    loop, sequences, constants = _loop(graph, chain, batch, floats)
     steps = batch // chain.samples
     rows = [graph.reshape(value, (steps, chain.samples, *value.shape[1:])) for value in sequences]
-    made = graph.add(loop, [*rows, *constants], {}, context).outputs
+    made = graph.add(loop, [*rows, *constants], {}, graph.context).outputs
     now = {value: graph.reshape(row, value.shape) for value, row in zip(chain.leaving, made, strict=True)}
-    for node in nodes[nodes.index(chain.nodes[-1]) + 1 :]:
-        if node.spec is not None and not now.keys().isdisjoint(value for value in node.inputs if value is not None):
-            inputs = [None if value is None else now.get(value, value) for value in node.inputs]
+    for node in behind:
+        if now.keys().isdisjoint(value for value in node.inputs if value is not None):
+            continue
+        inputs = tuple(None if value is None else now.get(value, value) for value in node.inputs)
+        if node.spec is not None and node.spec.views:  # its output has the memory of what it shows
             again = graph.add(node.spec, inputs, node.attributes, node.context)
             now.update(zip(node.outputs, again.outputs, strict=True))
+        else:
+            node.inputs = inputs
+    graph.context = context
+    added = graph.nodes[count:]
+    graph.nodes[count:] = []
+    graph.nodes[count - len(behind) : count - len(behind)] = added
     return [now.get(value, value) for value in results]
 
 
-def _loop(graph: Graph, chain: Chain, batch: int) -> tuple[LoopOp, list[IRValue], list[IRValue]]:
+def _overwritten(node: IRNode) -> set[int]:
+    """The positions of the inputs into whose memory a node writes."""
+    return {*node.changed, *(() if node.spec is None else node.spec.inplace.values())}
+
+
+def _loop(
+    graph: Graph, chain: Chain, batch: int, floats: Sequence[float]
+) -> tuple[LoopOp, list[IRValue], list[IRValue]]:
     """A loop whose body is a chain for some samples, and the values that are its sequences and its constants."""
     from atled.graph.nodes.body import BodyBuilder  # lazy: few graphs have loops
     from atled.graph.nodes.loops import LoopOp  # likewise
@@ -248,16 +295,10 @@ def _loop(graph: Graph, chain: Chain, batch: int) -> tuple[LoopOp, list[IRValue]
         assert node.spec is not None
         attributes = dict(node.attributes)
         for name in node.spec.float_names:
-            attributes[name] = _constant(builder, graph, attributes[name])
+            attributes[name] = builder.constant(floats[attributes[name].index])
         inputs = [None if value is None else few[value] for value in node.inputs]
         few.update(zip(node.outputs, builder.add(node.spec, inputs, attributes, node.context).outputs, strict=True))
     body = builder.body([few[value] for value in chain.leaving])
     loop = LoopOp(body, sequences=len(sequences), length=batch // chain.samples, abreast=True)
     loop.note += f", {chain.samples} of {batch} samples at a time"
     return loop, sequences, constants
-
-
-def _constant(builder: BodyBuilder, graph: Graph, slot: FloatSlot) -> FloatSlot:
-    kind, value = graph.floats[slot.index]
-    assert kind == "constant", "an inference has no other floats"
-    return builder.constant(value)

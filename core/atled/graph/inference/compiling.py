@@ -154,7 +154,8 @@ def compile_inference(
     building = built()
     results = building.results()
     shapes = tuple(value.shape for value in results)
-    plan = lower(building.graph, by_samples(building.graph, results, len(inputs)) or results)
+    floats = [value for _, value in building.graph.floats]  # an inference has constant ones only
+    plan = lower(building.graph, by_samples(building.graph, results, range(len(inputs)), floats) or results)
     if any(step.native is None for step, _ in loops_of(plan)):
         # Not all kernels of the chain are native: without a loop these run for the batch, not for each sample.
         building = built()

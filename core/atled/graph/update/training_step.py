@@ -20,6 +20,7 @@ from atled.graph.constants.cut import Cut, Imported
 from atled.graph.constants.folded import Folding, Folds, foldings_of
 from atled.graph.constants.held import CutPlan, HeldConstants
 from atled.graph.constants.history import History
+from atled.graph.inference.by_samples import images_by_samples, loops_of
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import Order
@@ -93,12 +94,14 @@ class _Constants(NamedTuple):
     leaves: numbers of arrays; values that depend on these alone.  first: the number of the first of these values.
     only: of what to do so; None for everything worthwhile.
     foldings: by number of the call the normalizations that go into the product before them.
+    may_loop: whether chains of convolutions may take the samples of other leaves in turn.
     """
 
     leaves: frozenset[int]
     first: int
     only: Collection[Imported] | None
     foldings: Mapping[int, Folding]
+    may_loop: bool
 
 
 class _Target(NamedTuple):
@@ -270,7 +273,9 @@ def _held(
         # Where not all has room, what goes into a product without being kept would be computed at each run.
         possible = foldings_of(structure, unstored).items() if only is None else ()
         foldings = {number: each for number, each in possible if each.leaves <= leaves}
-        constants = _Constants(leaves, len(cells), only, foldings)
+        # Where equal inputs must give equal bits, a run without constants must not round otherwise.
+        may_loop = not any(function.context.deterministic for function in structure.functions)
+        constants = _Constants(leaves, len(cells), only, foldings, may_loop)
         floats = tuple(float_values(compiled.plan, structure))
         whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
         cut: StepPlan = PLANS.get(whole_key, lambda: compile_with(constants))
@@ -459,14 +464,18 @@ def _compile(
     cut = Cut(graph, stored, len(structure.shapes), folds.made)
     choices = () if structure.overwritten else cut.choices
     imported: tuple[Imported, ...] = ()
+    compile_as = partial(_compile, structure, aliases, root, unstored, targets, parameters, rule)
     if constants is not None:
         if not cut.has_all_wanted(constants.leaves):  # they are made on a device
-            constants = constants._replace(foldings={})
-            compile_as = partial(_compile, structure, aliases, root, unstored, targets, parameters, rule, constants)
-            return compile_as(again=again, is_early=is_early)
+            return compile_as(constants._replace(foldings={}), again=again, is_early=is_early)
         floats = float_values(graph, structure)
         imported = cut.import_values(constants.leaves, constants.first, floats, constants.only)
+        if constants.may_loop:
+            others = set(range(len(structure.shapes))) - constants.leaves
+            stored = images_by_samples(graph, stored, others, floats) or stored
     plan = lower(graph, stored, apart=apart, again=computed_again)
+    if constants is not None and any(step.native is None for step, _ in loops_of(plan)):
+        return compile_as(constants._replace(may_loop=False), again=again, is_early=is_early)
     made = {
         value
         for step in plan.steps
