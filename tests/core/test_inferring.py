@@ -95,6 +95,13 @@ def test_any_batch_size_is_computed(count):
     assert_close(nn.inference(y, x)(values[:count]), wanted)
 
 
+def test_zeros_of_either_sign_are_numbers_of_their_own():
+    x = nn.Variable((2,))
+    infer = nn.inference([1 / (x * number) for number in (0.0, -0.0, 0.0)], x)
+    for found, expected in zip(infer([1, -1]), ([np.inf, -np.inf], [-np.inf, np.inf], [np.inf, -np.inf]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_variables_are_left_as_they_were():
     x, y = recorded()
     before = forward_of(x, y, images())
