@@ -42,11 +42,17 @@ class Generations(dict[Hashable, V]):
     `find_old`. When it is full it becomes the old one, from which each entry that is asked for moves back.
 
     limit: the most that a generation holds; both together hold twice as much.
+    weigh, weight_limit: the weight of a value, and the most that a generation weighs; one that is heavier stands alone.
     """
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(
+        self, name: str, limit: int, *, weigh: Callable[[V], int] | None = None, weight_limit: int = 0
+    ) -> None:
         self.limit = limit
         self._old: dict[Hashable, V] = {}
+        self._weigh = weigh
+        self._weight_limit = weight_limit
+        self._weight = 0
         register_cache(name, lambda: len(self) + len(self._old), self.clear)
 
     def find_old(self, key: Hashable) -> V | None:
@@ -58,12 +64,16 @@ class Generations(dict[Hashable, V]):
 
     def add(self, key: Hashable, value: V) -> V:
         """Keep a value; gives the one that is kept, which another thread may have added first."""
-        if len(self) >= self.limit:
+        weight = 0 if self._weigh is None else self._weigh(value)
+        if len(self) >= self.limit or (self and self._weight + weight > self._weight_limit):
             self._old = dict(self)
             super().clear()
+            self._weight = 0
+        self._weight += weight
         return self.setdefault(key, value)
 
     def clear(self) -> None:
         """Forget all."""
         self._old = {}
+        self._weight = 0
         super().clear()

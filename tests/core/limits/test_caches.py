@@ -40,6 +40,20 @@ def test_a_cache_holds_two_generations_at_most(cache):
     assert cache.add(999, 0) == 999  # what is there stays
 
 
+@pytest.mark.usefixtures("cache")  # of the same name, which is left to others then
+def test_a_generation_is_limited_by_its_weight_too():
+    heavy: Generations[str] = Generations("numbers of a test", 100, weigh=len, weight_limit=10)
+    for letter in "abc":
+        heavy.add(letter, letter * 4)
+    assert dict(heavy) == {"c": "cccc"} and heavy.find_old("a") == "aaaa"
+    heavy.add("d", "d" * 50)
+    assert dict(heavy) == {"d": "d" * 50} and heavy.find_old("b") is None
+    heavy.clear()
+    for letter in "abc":
+        heavy.add(letter, letter * 3)
+    assert len(heavy) == 3
+
+
 def test_clearing_forgets_both_generations(cache):
     for number in range(5):
         cache.add(number, number)

@@ -30,8 +30,8 @@ Fusion = Sequence[int | _Fused]
 MadeOf = Mapping[IRNode, IRNode]
 """Of each node that fusion made the one of which it has decision and Context."""
 
-FUSIONS: Generations[Fusion] = Generations("fusions", 256)
-"""By what `looks_of` gives."""
+FUSIONS: Generations[Fusion] = Generations("fusions", 256, weigh=len, weight_limit=50_000)
+"""By what `looks_of` gives; a node that runs takes some 1.5 KB of that."""
 
 
 class Looks(NamedTuple):
