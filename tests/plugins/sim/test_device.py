@@ -1,6 +1,7 @@
 """The simulated device by itself: opaque arrays, memory, counts, faults."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from atled.array_desc import ArrayDesc
 from atled.call import Call
 from atled.ops.spec import SPECS
 from atled_sim import faults, kernels
+from atled_sim.device import Counts, device
 from atled_sim.plugin import ARRAY_CLASS
 
 
@@ -206,3 +208,24 @@ def test_wrong_faults_are_refused(operation, nth, words):
 def test_refusing_an_unknown_op_is_refused():
     with pytest.raises(LookupError, match="Tahn"), atled_sim.refuse({"Tahn"}):
         pass
+
+
+def test_what_a_finalizer_has_the_device_do_while_it_counts_is_counted_too(monkeypatch):
+    class Counting(Counts):
+        """Where downloads are counted, more is downloaded: as by a finalizer, or a handler of a signal."""
+
+        def __getattribute__(self, name):
+            if name == "downloads" and waiting:
+                waiting.pop()
+                download(array)
+            return super().__getattribute__(name)
+
+    def work():
+        download(array)
+        done.set()
+
+    array, waiting, done = upload(np.ones(3)), [True], threading.Event()
+    monkeypatch.setattr(device("0"), "counts", Counting())
+    threading.Thread(target=work, daemon=True).start()
+    assert done.wait(timeout=60)
+    assert device("0").counts.downloads == 2

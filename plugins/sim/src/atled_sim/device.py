@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from atled.plugin import four_parts
+from atled.plugin import four_parts, lock_across_forks
 from atled_sim import faults
 from atled_sim.emptiness import is_empty
 from atled_sim.memory import Block, Memory, SimArray
@@ -54,7 +53,8 @@ class SimDevice:
         self.device_id = device_id
         self.memory = Memory(device_id)
         self.counts = Counts()
-        self._lock = threading.Lock()
+        # Re-entrant: a finalizer, or a handler of a signal, may have the device work within it.
+        self._lock = lock_across_forks()
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype) -> SimArray:
         """A new array with poisoned contents."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from atled.plugin import DeviceLostError, did_you_mean, four_parts, listing
+from atled.plugin import DeviceLostError, did_you_mean, four_parts, listing, lock_across_forks
 
 OPERATIONS = (
     "allocation",
@@ -59,7 +58,7 @@ class Loss(Fault):
         return super().strikes(operation, device_ids) or (self.happened and self.device_id in device_ids)
 
 
-_lock = threading.Lock()
+_lock = lock_across_forks()  # re-entrant, as that of a device
 _active: list[Fault] = []
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import numpy as np
+
+from atled.plugin import lock_across_forks
 
 _POISON = 0xFF
 """Fills new memory: NaN in every float dtype, -1 in the integers. What reads before it writes shows at once."""
@@ -29,7 +30,7 @@ class Memory:
         self._blocks: dict[int, np.ndarray] = {}
         self._last_number = 0
         # Reentrant: a garbage collection inside `allocate` may free arrays in the same thread.
-        self._lock = threading.RLock()
+        self._lock = lock_across_forks()
 
     @property
     def block_count(self) -> int:
