@@ -8,6 +8,7 @@ from atled.arrays.place import HOST
 from atled.graph.compile.wanted import only_chooses
 from atled.graph.nodes.dispatch import EngineOp
 from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
+from atled.ops.reduction import Reduction
 from atled.reference import prepare_reference
 
 _ROW = 16
@@ -20,6 +21,7 @@ def read_views(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]
     So it is where all that read them take strides, and nothing changes the array before that. Views whose elements do
     not lie in rows take longer to read than a copy, but the copy, too, has to be made: they are for one reader. That
     must have no neighbour that might carry it (`Native.after`, `Native.before`): it would not be computed by ranges.
+    Reductions read an array without gaps as it lies in memory, so that the order of its axes is nothing to them.
 
     results: values that must exist although no node may read them.
     """
@@ -64,7 +66,7 @@ class _Views:
         if window is None:
             return
         view = self._graph.window(source, window)
-        if not (_is_in_rows(view) or (view.place is HOST and self._is_alone(readers, made))):
+        if not (_is_in_rows(view) or (view.place is HOST and self._reads_in_any_order(readers, made, view))):
             return
         if not self._holds(source, readers):
             return
@@ -86,6 +88,11 @@ class _Views:
         changes = () if array is None else self._changes.get(array, ())
         end = max(self._position[reader] for reader in readers)
         return not any(version > source.shows.version and position < end for version, position in changes)
+
+    def _reads_in_any_order(self, readers: Sequence[IRNode], made: IRValue, view: IRValue) -> bool:
+        """Whether readers lose nothing by a view whose elements do not lie in rows."""
+        are_reductions = all(isinstance(reader.spec, Reduction) for reader in readers)
+        return (are_reductions and _has_no_gaps(view)) or self._is_alone(readers, made)
 
     def _is_alone(self, readers: Sequence[IRNode], made: IRValue) -> bool:
         """Whether there is one reader, a formula, beside which only formulas stand, and what chooses elements."""
@@ -109,6 +116,16 @@ def _is_in_rows(view: IRValue) -> bool:
             break
         row *= size
     return row >= min(_ROW, view.size)
+
+
+def _has_no_gaps(view: IRValue) -> bool:
+    """Whether the elements lie one behind the other in some order of the axes."""
+    step = 1
+    for stride, size in sorted(zip(view.desc.written_strides, view.shape, strict=True)):
+        if size > 1 and stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _reading(node: IRNode, made: IRValue, view: IRValue) -> IRNode | None:

@@ -154,6 +154,8 @@ STRIDES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "kernels.products.dot": {"Dot": ("x", "y", "z")},
     "kernels.products.matmul": {"Affine": ("x", "weight", "y"), "BatchMatmul": ("a", "b", "y")},
     "kernels.reduction.any_axes": {"Sum": ("x",), "Mean": ("x",)},
+    "kernels.reduction.extremum": dict.fromkeys(("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies"), ("x",)),
+    "kernels.reduction.products": {"Prod": ("x",)},
 }
 """Inputs and outputs that kernels take with strides; formulas take them all."""
 

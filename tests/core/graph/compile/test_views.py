@@ -57,6 +57,41 @@ def test_one_reader_reads_any_strides(x, make, same):
     np.testing.assert_allclose(y.d, np.tanh(same(np.exp(x.d))), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("function", "same"),
+    [(F.sum, np.sum), (F.mean, np.mean), (F.max, np.max), (F.min, np.min), (F.prod, np.prod)],
+    ids=["sum", "mean", "max", "min", "prod"],
+)
+@pytest.mark.parametrize(
+    ("axes", "over"), [((2, 0, 1), 0), ((2, 0, 1), (1, 2)), ((0, 2, 1), 1), ((0, 2, 1), 2)], ids=str
+)
+def test_reductions_read_transposed_arrays_as_they_lie(x, function, same, axes, over):
+    a = x.d.reshape(4, 8, 16)
+    whole = nn.Variable.from_numpy_array(a)
+    y = function(F.transpose(whole, axes), axis=over)
+    y.forward()
+    assert "Transpose" not in steps(y)
+    np.testing.assert_allclose(y.d, same(a.transpose(axes), over), rtol=1e-5, atol=1e-5)
+
+
+def test_places_of_maxima_are_those_of_the_transposed_array(x):
+    a = np.round(x.d).reshape(4, 8, 16)  # with many equal ones
+    for axes, over in (((2, 0, 1), 0), ((2, 1, 0), (0, 2)), ((1, 2, 0), (0, 1)), ((0, 2, 1), None)):
+        whole = nn.Variable.from_numpy_array(a, need_grad=True)
+        y = F.max(F.transpose(whole, axes), axis=over)
+        y.forward()
+        whole.g = 0
+        y.backward(np.ones(y.shape, np.float32))
+        turned = a.transpose(axes)
+        reduced = range(3) if over is None else np.atleast_1d(over)
+        rows = np.moveaxis(turned, tuple(reduced), tuple(range(-len(reduced), 0))).reshape(*y.shape, -1)
+        one_hot = np.zeros_like(rows)
+        np.put_along_axis(one_hot, rows.argmax(-1)[..., None], 1, -1)
+        gradient = whole.g.transpose(axes)
+        found = np.moveaxis(gradient, tuple(reduced), tuple(range(-len(reduced), 0))).reshape(rows.shape)
+        np.testing.assert_array_equal(found, one_hot)
+
+
 def test_what_is_held_is_made(x):
     part = F.slice(F.exp(x), start=(0, 0), stop=(8, 32))
     y = F.tanh(part)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared, is_narrow
+from atled_cpu_numba.kernels.reduction import groups as reduction_groups
 from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
-from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
@@ -268,6 +268,16 @@ _MOVING_KERNELS = {
     "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad, dtypes=MOVED, depends=carrying.PARAMETERS),
     "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather, dtypes=MOVED, depends=carrying.PARAMETERS),
 }
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether a reduction of floats takes it, and the reduced axes of x lie in their order, in which places count."""
+    answer = reduction_groups.accepts(call)
+    x = call.inputs[0]
+    if answer is not True or x is None or x.strides is None:
+        return answer
+    steps = [x.strides[axis] for axis in call.attributes["axes"] if x.shape[axis] > 1]
+    return steps == sorted(steps, reverse=True) or "takes arrays whose reduced axes are in order"
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
