@@ -1,4 +1,4 @@
-"""Spares: small arrays that were handed out, to be handed out again once nothing else refers to them.
+"""Spares: arrays of up to 256 KiB that were handed out, to be handed out again once nothing else refers to them.
 
 On a device what was launched may not have run by then. It has its turn before whatever gets the memory next: the work
 of a device is done in order.
@@ -23,11 +23,12 @@ from atled.limits.alive import alive
 from atled.named_tuple import NamedTuple
 from atled_contexts import lock_across_forks
 
-LARGE_BYTES = 1 << 14
-"""Arrays of more bytes are never used again: to refer to one, or to its cell, without keeping it alive is safe."""
-_LIMIT_BYTES = 1 << 20  # of a ring; a graph that is computed while it is recorded has all its results in use at once
-_TOTAL_BYTES = 16 << 20  # of all rings; between two looks at that, sixteen full ones may come
-_CHECK_EVERY = 16  # rings that were made
+LARGE_BYTES = 1 << 18
+"""Arrays of more bytes are never used again: what is computed of them takes many times longer than making them."""
+_LIMIT_BYTES = 8 << 20  # of a ring; a graph that is computed while it is recorded has all its results in use at once
+_TOTAL_BYTES = 32 << 20  # of all rings, which is looked at
+_CHECK_EVERY = 16  # rings that were made, or where rings have grown
+_CHECK_BYTES = 8 << 20  # by so much
 _LIMIT = 2048  # arrays of a ring: so many results of one size dynamic graphs have in use at once
 
 Item = TypeVar("Item", NdArray, ArrayCell)
@@ -208,7 +209,11 @@ class Spares(Generic[Item]):
         made: Any = cell if self._kind is ArrayCell else NdArray.over(cell, (self.size,))
         if self._limit:
             with _CHANGING:
+                before = len(self._kept)
                 self._keep(made, in_use)
+                grown = len(self._kept) - before
+            if grown:
+                _LIMITS.grow(self.nbytes)
         item: Item = made
         return item
 
@@ -386,16 +391,29 @@ def all_spares() -> list[Spares[Any]]:
 class _Limits:
     """ring_bytes: the most that one ring holds.  bytes: the most that all hold, looked at as further ones are made.
 
-    made_count: how many rings were made.
+    made_count: how many rings were made.  grown_bytes: by how much rings have grown since the last look.
     """
 
     def __init__(self) -> None:
         self.made_count = 0
+        self.grown_bytes = 0
         self.set(_TOTAL_BYTES)
 
     def set(self, limit_bytes: int) -> None:
         self.bytes = min(limit_bytes, _TOTAL_BYTES)
         self.ring_bytes = min(limit_bytes, _LIMIT_BYTES)
+
+    def grow(self, nbytes: int) -> None:
+        """Count what rings have grown by, and look at all of them now and then."""
+        self.grown_bytes += nbytes
+        if self.grown_bytes >= _CHECK_BYTES:
+            self.look()
+
+    def look(self) -> None:
+        """Empty all rings if they hold too much together."""
+        self.grown_bytes = 0
+        if _kept_bytes() > self.bytes:
+            clear_spares()
 
 
 _LIMITS = _Limits()
@@ -404,8 +422,8 @@ _LIMITS = _Limits()
 def _counted_in(spares: Spares[Item]) -> Spares[Item]:
     """The new spares; now and then all others are emptied if they hold too much together."""
     _LIMITS.made_count += 1
-    if _LIMITS.made_count % _CHECK_EVERY == 0 and _kept_bytes() > _LIMITS.bytes:
-        clear_spares()
+    if _LIMITS.made_count % _CHECK_EVERY == 0:
+        _LIMITS.look()
     return spares
 
 
@@ -414,7 +432,7 @@ def _kept_bytes() -> int:
 
 
 def set_spares_limit(limit_bytes: int) -> None:
-    """Let rings that are made from now on hold at most so many bytes, all together, and never more than 16 MiB."""
+    """Let rings that are made from now on hold at most so many bytes, all together, and never more than 32 MiB."""
     _LIMITS.set(limit_bytes)
 
 

@@ -126,6 +126,25 @@ def test_what_was_compiled_is_counted_and_cleared_and_made_again():
     np.testing.assert_array_equal(y.d, z.d)
 
 
+def test_rings_that_grow_keep_within_the_limit_together():
+    nn.clear_memory_cache()
+    rings = [spares_of(NdArray, (1 << 16) - number, np.dtype(np.float32)) for number in range(6)]
+    held = [ring.new() for ring in rings for _ in range(40)]
+    assert len({id(each) for each in held}) == 240  # 60 MiB, of which each ring would keep 8
+    assert 0 < sum(ring.count * ring.nbytes for ring in rings) <= (32 + 8) << 20
+    nn.clear_memory_cache()
+
+
+def test_arrays_of_256_kib_come_round_and_larger_ones_do_not():
+    nn.clear_memory_cache()
+    for size, count in ((1 << 16, 1), ((1 << 16) + 1, 0)):
+        spares = spares_of(NdArray, size, np.dtype(np.float32))
+        for _ in range(3):
+            spares.get()
+        assert (spares.count, spares.is_kept) == (count, count > 0)
+    nn.clear_memory_cache()
+
+
 def test_spare_arrays_keep_within_the_limit():
     dtype = np.dtype(np.float32)
     rings = []

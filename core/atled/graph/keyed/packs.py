@@ -7,11 +7,11 @@ from functools import partial
 from weakref import ref
 
 from atled.arrays.cell import ArrayCell
-from atled.arrays.spares import LARGE_BYTES
 from atled.arrays.storage import HostStorage
 from atled.graph.compile.plan import PackedInput, Plan
 from atled.graph.run.packs import Packs, wanted
 
+_LEAST_BYTES = 1 << 14  # what is less is packed as quickly as it is found
 _MOST = 16  # sets of arrays on which a program runs in turn
 
 
@@ -24,11 +24,10 @@ class ProgramPacks:
     def __init__(self, plan: Plan, without: Collection[int] = ()) -> None:
         """without: numbers of arrays that are others after each run."""
         found = [(packed, plan.slots[packed.slot]) for packed in plan.packs]
-        # The cell of a small result may come back with other values: nobody else refers to it.
         self._packed: list[tuple[PackedInput, int]] = [
             (packed, slot.source[1])
             for packed, slot in found
-            if slot.source[1] not in without and slot.desc.nbytes > LARGE_BYTES
+            if slot.source[1] not in without and slot.desc.nbytes > _LEAST_BYTES
         ]
         self.memories = [packed.memory for packed, _ in self._packed]
         self._none = [0] * len(self._packed)
@@ -49,6 +48,8 @@ class ProgramPacks:
     def _made(self, cells: Sequence[ArrayCell]) -> tuple[Sequence[ref[ArrayCell]], Packs]:
         alive = {key: known for key, known in self._known.items() if all(cell() is not None for cell in known[0])}
         self._known = {} if len(alive) >= _MOST else alive
+        for cell in cells:
+            cell.stand_apart()  # as a spare it would come back with other values: nobody else refers to it
         references = [ref(cell) for cell in cells]
         items = [
             wanted(packed, (cell,), partial(_address_of, reference))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import atled as nn
+import atled.functions as F
 from atled.arrays.views import View
 from atled.keyed import Description
 
@@ -111,3 +112,16 @@ def test_small_arrays_may_come_back_with_other_values_and_are_not_packed():
     for _ in range(4):
         product(images, weight)
     assert counted() == 0
+
+
+def test_what_is_packed_of_a_result_does_not_stay_when_its_memory_is_used_again():
+    images, weights = array(IMAGES), [array(weight) for weight in WEIGHTS]
+    expected = [product(images, weight) for weight in weights]
+
+    def check(which):
+        made = F.add_scalar(weights[which], val=0)  # of a size of which arrays come round again
+        for _ in range(3):
+            np.testing.assert_array_equal(product(images, made), expected[which])
+
+    for number in range(12):
+        check(number % 2)
