@@ -23,7 +23,7 @@ from atled.plugin import (
     register_cache,
 )
 from atled_cpu_numba import machine_code
-from atled_cpu_numba.kernels.shared.launch import share_count
+from atled_cpu_numba.kernels.shared.launch import BRIEF_US, share_count
 from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions, has_masked_stores
 from atled_cpu_numba.stepped import MOST_ELEMENTS, Steps
 from atled_cpu_numba.store import TransientKernel
@@ -84,13 +84,16 @@ def prepare_program(
     # What is changed in place is in the cache when it is written.
     kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)
     size = max(desc.size for desc in outputs)
-    work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
+    functions = _function_count(program)
+    work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * functions) * 1e-3
     native = Native(
         kernel.address(),
         plan.words,
         plan.address_words,
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
+        # Functions take up to four times as long as is counted above on processors with short vectors.
+        is_brief=not functions and work_us <= BRIEF_US,
         owner=kernel,
         ranges=_Ranges(program, plan.layout) if plan.layout.in_order else None,
         steps=_steps(program, plan, operands),

@@ -38,7 +38,7 @@ class Block:
 _PIECE_WORDS = size_of(Piece)
 _BRIEF_ROWS = 128  # of all arrays; each takes some tens of nanoseconds, however short it is
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
-_SMALL_BYTES_PER_US = 16000.0  # of arrays that are in its own cache, as small ones are
+_SMALL_BYTES_PER_US = 40000.0  # of arrays that are in its own cache, as small ones are
 
 
 def _build(dtype: str) -> Callable[..., int]:
