@@ -12,6 +12,7 @@ from atled.call import Call
 from atled.ops.spec import SPECS
 from atled_sim import faults, kernels
 from atled_sim.device import Counts, device
+from atled_sim.memory import Memory
 from atled_sim.plugin import ARRAY_CLASS
 
 
@@ -229,3 +230,28 @@ def test_what_a_finalizer_has_the_device_do_while_it_counts_is_counted_too(monke
     threading.Thread(target=work, daemon=True).start()
     assert done.wait(timeout=60)
     assert device("0").counts.downloads == 2
+
+
+def test_what_is_allocated_amid_an_allocation_is_another_block():
+    class Peaked(Memory):
+        """Where the peak is looked at, more is allocated: as by a handler of a signal."""
+
+        @property
+        def peak_bytes(self):
+            if waiting:
+                waiting.pop()
+                numbers.append(self.allocate(8))
+            return 0
+
+        @peak_bytes.setter
+        def peak_bytes(self, _):
+            """It stays 0."""
+
+    waiting, numbers = [], []
+    memory = Peaked("0")
+    waiting.append(True)
+    numbers.append(memory.allocate(16))
+    assert len(set(numbers)) == memory.block_count == 2
+    for number in numbers:
+        memory.free(number)
+    assert memory.bytes_in_use == memory.block_count == 0

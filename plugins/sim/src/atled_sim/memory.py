@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -28,8 +29,8 @@ class Memory:
         self.bytes_in_use = 0
         self.peak_bytes = 0
         self._blocks: dict[int, np.ndarray] = {}
-        self._last_number = 0
-        # Reentrant: a garbage collection inside `allocate` may free arrays in the same thread.
+        self._numbers = itertools.count(1)
+        # Re-entrant: a finalizer, or a handler of a signal, may free and allocate within `allocate`.
         self._lock = lock_across_forks()
 
     @property
@@ -41,11 +42,11 @@ class Memory:
         """A new block, poisoned; its number."""
         contents = np.full(nbytes, _POISON, np.uint8)
         with self._lock:
-            self._last_number += 1
-            self._blocks[self._last_number] = contents
+            number = next(self._numbers)
+            self._blocks[number] = contents
             self.bytes_in_use += nbytes
             self.peak_bytes = max(self.peak_bytes, self.bytes_in_use)
-            return self._last_number
+            return number
 
     def free(self, number: int) -> None:
         """Give a block back."""
