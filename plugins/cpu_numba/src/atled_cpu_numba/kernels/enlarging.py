@@ -1,7 +1,7 @@
 """Unpooling: each row of elements made longer, and written as often as its windows are high.
 
 An array is rows along the last spatial axis; where channels lie behind, an element is all of them. A row of the result
-that has the same source as the one before is a copy of that.
+that has the same source as the one before is a copy of that, unless each number stands there twice.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.doubling import make_double_row
     from atled_cpu_numba.kernels.shared.moves import moves_of
     from atled_cpu_numba.kernels.shared.options import inlined, kernel
 
     elements, size, copy_rows = moves_of(dtype)
+    double_row = make_double_row(size)
 
     @inlined
     def lengthen(x_at, y_at, length, repeats, inner):
@@ -55,33 +57,40 @@ def _build(dtype: str) -> Callable[..., int]:
             for r in range(repeats):
                 copy_rows((x_at, inner, y_at + size * r * inner, repeats * inner, length, inner))
             return
+        if repeats == 2:  # as most are
+            double_row((x_at, y_at, length))
+            return
         x, y = elements(x_at), elements(y_at)
-        if repeats == 2:  # as most are, and then in vectors
-            for j in range(length):
-                y[2 * j] = x[j]
-                y[2 * j + 1] = x[j]
-        else:
-            for j in range(length):
-                for r in range(repeats):
-                    y[j * repeats + r] = x[j]
+        for j in range(length):
+            for r in range(repeats):
+                y[j * repeats + r] = x[j]
 
     @kernel
     def enlarge(block, part, parts):
         w = words(block)
         length, repeats, inner = w[Block.length], w[Block.repeats], w[Block.inner]
         row_size = length * repeats * inner
-        before = -1
-        for row in range(w[Block.rows] * part // parts, w[Block.rows] * (part + 1) // parts):
-            rest, source, step = row, 0, 1
-            for axis in range(w[Block.axes]):
-                entry = Block.entries + _ENTRY * axis
-                place = rest % w[entry + Entry.size]
-                source += step * (place // w[entry + Entry.repeats])
-                step *= w[entry + Entry.size] // w[entry + Entry.repeats]
-                rest //= w[entry + Entry.size]
-            source += step * rest
+        first, after = w[Block.rows] * part // parts, w[Block.rows] * (part + 1) // parts
+        high = w[Block.entries + Entry.repeats] if w[Block.axes] == 1 else 1  # rows of one source, of planes
+        following, turn = first // high, first % high
+        # A copy would wait until what has just been stored can be read.
+        before, is_doubled = -1, repeats == 2 and inner == 1
+        for row in range(first, after):
+            source = following
+            if w[Block.axes] > 1:
+                rest, source, step = row, 0, 1
+                for axis in range(w[Block.axes]):
+                    entry = Block.entries + _ENTRY * axis
+                    place = rest % w[entry + Entry.size]
+                    source += step * (place // w[entry + Entry.repeats])
+                    step *= w[entry + Entry.size] // w[entry + Entry.repeats]
+                    rest //= w[entry + Entry.size]
+                source += step * rest
+            turn += 1
+            if turn == high:  # counted: divisions would take as long as a short row
+                following, turn = following + 1, 0
             y = w[Block.y] + size * row * row_size
-            if source == before:
+            if source == before and not is_doubled:
                 copy_rows((y - size * row_size, row_size, y, row_size, 1, row_size))
             else:
                 lengthen(w[Block.x] + size * source * length * inner, y, length, repeats, inner)
