@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 
 import atled.functions as F
 from atled.variable import Variable
+from atled_contexts import Context, context_scope
 
 SHAPE = (3, 4)
 
@@ -51,25 +53,20 @@ def drawn_graph(
     leaves: Sequence[Variable],
     further: Sequence[Callable[[Variable], Variable]] = (),
     statistics: Sequence[Variable] = (),
+    contexts: Sequence[Context] = (),
 ) -> tuple[Variable, list[Variable]]:
     """A random graph over leaves: the root, and the results to whose Variables somebody holds on.
 
     further: functions beside those that all such graphs have.  statistics: running ones, into which batch
         normalizations write; without them there are none.
+    contexts: each call is recorded under one of them; without them under the one in force.
     """
     choose = random.Random(seed)
     values, held = list(leaves), []
     for _ in range(choose.randint(1, 14)):
         x, y = choose.choice(values[-4:]), choose.choice(values)
-        if statistics and choose.random() < 0.15 and x.shape == SHAPE:
-            scale = [Variable.from_numpy_array(np.full((1, 4), number, np.float32)) for number in (0.1, 1.5)]
-            made = F.batch_normalization(x, *scale, *statistics, axes=[1])
-        elif choose.random() < 0.2 and x.shape == y.shape == SHAPE:
-            made = F.affine(F.affine(x, F.transpose(y, (1, 0))), x)
-        elif choose.random() < 0.4 or x.shape != y.shape:
-            made = choose.choice([*_UNARY, *further])(x)
-        else:
-            made = choose.choice(_BINARY)(x, y)
+        with context_scope(choose.choice(contexts)) if contexts else nullcontext():
+            made = _drawn_call(choose, x, y, further, statistics)
         flag = choose.random()
         if flag < 0.05:
             made.need_grad = False
@@ -79,3 +76,20 @@ def drawn_graph(
             held.append(made)
         values.append(made)
     return values[-1], held
+
+
+def _drawn_call(
+    choose: random.Random,
+    x: Variable,
+    y: Variable,
+    further: Sequence[Callable[[Variable], Variable]],
+    statistics: Sequence[Variable],
+) -> Variable:
+    if statistics and choose.random() < 0.15 and x.shape == SHAPE:
+        scale = [Variable.from_numpy_array(np.full((1, 4), number, np.float32)) for number in (0.1, 1.5)]
+        return F.batch_normalization(x, *scale, *statistics, axes=[1])
+    if choose.random() < 0.2 and x.shape == y.shape == SHAPE:
+        return F.affine(F.affine(x, F.transpose(y, (1, 0))), x)
+    if choose.random() < 0.4 or x.shape != y.shape:
+        return choose.choice([*_UNARY, *further])(x)
+    return choose.choice(_BINARY)(x, y)
