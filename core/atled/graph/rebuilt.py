@@ -13,7 +13,7 @@ from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.backward_plan import Backward, BackwardPlan, plan_backward
-from atled.graph.compile.plans import PLANS, PlanCache
+from atled.graph.compile.plans import PLANS, SHAPES_LIMIT, PlanCache
 from atled.graph.recompute.recipes import GradientRecipe
 from atled.graph.record.roots import roots_of
 from atled.graph.record.value import Details, Value
@@ -374,7 +374,7 @@ def _is_simple(compiled: BackwardPlan, backward: Backward) -> bool:
     )
 
 
-REBUILT = PlanCache("backward plans of rebuilt graphs", 256)
+REBUILT = PlanCache("backward plans of rebuilt graphs", SHAPES_LIMIT)
 """The plans of graphs that were rebuilt, by the keys of walks."""
 
 _UNFIT = object()

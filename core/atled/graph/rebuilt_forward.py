@@ -12,7 +12,7 @@ import numpy as np
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Filled
 from atled.arrays.epoch import WRITES
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.compile.plans import PLANNING, PlanCache
+from atled.graph.compile.plans import PLANNING, SHAPES_LIMIT, PlanCache
 from atled.graph.forward_plan import Forward
 from atled.graph.recompute.recipes import RebuiltValueRecipe
 from atled.graph.recompute.stored import results_of
@@ -259,7 +259,7 @@ class _Run:
             self.last_run.number = next(WRITES)
 
 
-REBUILT = PlanCache("forward plans of rebuilt graphs", 256)
+REBUILT = PlanCache("forward plans of rebuilt graphs", SHAPES_LIMIT)
 """The plans of graphs that were rebuilt, by the keys of walks; of those that have to take the general way `_UNFIT`."""
 
 _UNFIT = object()

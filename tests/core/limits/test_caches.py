@@ -11,7 +11,8 @@ import atled as nn
 import atled.functions as F
 from atled.arrays.array import NdArray
 from atled.arrays.spares import set_spares_limit, spares_of
-from atled.graph.compile.plans import PlanCache
+from atled.graph import rebuilt, rebuilt_forward
+from atled.graph.compile.plans import PLANS, SHAPES_LIMIT, PlanCache
 from atled.limits.caches import Generations, cache_counts, register_cache
 
 
@@ -103,6 +104,27 @@ def test_a_plan_that_is_forgotten_right_after_it_was_found_is_given_all_the_same
     plans.get("a", lambda: 1)
     assert plans.find(Key("a")) == 1
     assert len(comparisons) == 2 and plans.find("a") is None
+
+
+def test_the_plans_of_all_shapes_that_are_remembered_fit():
+    """Else a program with some hundred lengths of sentences, one after the other, plans every step again."""
+    weight = nn.Variable.from_numpy_array(np.ones((3, 4), np.float32), need_grad=True)
+
+    def train(rows: int) -> None:
+        x = nn.Variable.from_numpy_array(np.ones((rows, 3), np.float32))
+        labels = nn.Variable.from_numpy_array(np.zeros((rows, 1), np.float32))
+        loss = F.mean(F.softmax_cross_entropy(F.tanh(F.affine(x, weight)), labels))
+        loss.forward(clear_no_need_grad=True)
+        loss.backward(clear_buffer=True)
+
+    for remembered in (rebuilt.REBUILT, rebuilt_forward.REBUILT):
+        remembered.clear()
+        assert remembered.limit == SHAPES_LIMIT
+    PLANS.clear()
+    train(5)
+    before = len(PLANS)
+    train(6)
+    assert 0 < (len(PLANS) - before) * SHAPES_LIMIT <= PLANS.limit
 
 
 def test_plans_are_limited_by_their_steps():

@@ -73,7 +73,12 @@ def _step_count(made: Any) -> int:
     return len(plan.steps) if isinstance(plan, Plan) else 1
 
 
-PLANS = PlanCache("plans", 1024)
+# A shape takes three or four entries to be trained on. Lengths of sentences come in hundreds of shapes: with a limit
+# below what they need, the least recently used is what comes next, and every step would be planned again.
+SHAPES_LIMIT = 1024
+"""Shapes of one small graph, or such graphs, that are trained on without planning again."""
+
+PLANS = PlanCache("plans", 4 * SHAPES_LIMIT)
 
 PLANNING = lock_across_forks()
 """Held while a plan is made and bound, so that no other thread plans on arrays half way through."""
