@@ -68,6 +68,19 @@ def test_small_products_are_made_natively_and_large_ones_by_the_text():
 
 
 @pytest.mark.parametrize(
+    "name, size, is_brief", [("relu", 10_000, True), ("relu", 1 << 16, False), ("tanh", 1 << 14, False)]
+)
+def test_formulas_of_some_microseconds_are_made_natively(name: str, size: int, is_brief: bool):
+    function, x = getattr(F, name), array(*np.linspace(-2, 2, size))
+    for _ in range(2):
+        function(x)
+    result = inlined(function, x, *([False] if name == "relu" else []))
+    assert (result is not None) == is_brief
+    if is_brief:
+        np.testing.assert_array_equal(result.data, np.maximum(x.data, 0))
+
+
+@pytest.mark.parametrize(
     "shape, is_brief", [((4, 5), True), ((128, 3), True), ((129, 3), False), ((4, 1 << 16), False)]
 )
 def test_sums_of_few_short_rows_are_made_natively(shape: tuple[int, int], is_brief: bool):

@@ -33,6 +33,8 @@ from atled_cpu_numba.store import TransientKernel
 _OPERAND_NS = 0.1
 _FUNCTION_NS = 0.2
 
+_INSTRUCTIONS = frozenset(("abs", "and", "maximum", "minimum", "neg", "not", "or", "where"))  # which are no functions
+
 # Of all operands together: half of what the caches of current processors hold, so that what is written is not there any
 # more when it is read again.
 _STREAMED_BYTES = 32 << 20
@@ -84,8 +86,7 @@ def prepare_program(
     # What is changed in place is in the cache when it is written.
     kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)
     size = max(desc.size for desc in outputs)
-    functions = _function_count(program)
-    work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * functions) * 1e-3
+    work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
     native = Native(
         kernel.address(),
         plan.words,
@@ -93,7 +94,7 @@ def prepare_program(
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
         # Functions take up to four times as long as is counted above on processors with short vectors.
-        is_brief=not functions and work_us <= BRIEF_US,
+        is_brief=work_us <= BRIEF_US and not _function_count(program, without=_INSTRUCTIONS),
         owner=kernel,
         ranges=_Ranges(program, plan.layout) if plan.layout.in_order else None,
         steps=_steps(program, plan, operands),
@@ -109,14 +110,14 @@ def _steps(program: Program, plan: LayoutPlan, operands: Sequence[ArrayDesc]) ->
 
 
 @functools.lru_cache(maxsize=1024)
-def _function_count(program: Program) -> int:
-    """How many calls of functions a formula makes, shared ones counted once."""
+def _function_count(program: Program, without: frozenset[str] = frozenset()) -> int:
+    """How many calls of functions a formula makes, shared ones counted once and those of some names not at all."""
     from atled.plugin import Apply, postorder  # part of the same module; named here where they are used
 
     return sum(
         1
         for node in postorder([expression for _, expression in program.outputs])
-        if isinstance(node, Apply) and node.op.isidentifier()
+        if isinstance(node, Apply) and node.op.isidentifier() and node.op not in without
     )
 
 
