@@ -51,18 +51,29 @@ class Block(Reduction):
     after_block: int  # its block
 
 
+def _make_wins(sign: int) -> Callable[..., bool]:
+    """numba's function wins(value, best): whether a value is the extremum in the place of one that came before."""
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    def wins(value, best):
+        return (sign * value > sign * best) | ((value != value) & (best == best))
+
+    made: Callable[..., bool] = inlined(wins)
+    return made
+
+
 def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.reduction.extremum_vectors import extremum_of_vectors, place_in_vectors
     from atled_cpu_numba.kernels.shared.lanes import lanes_of
     from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
     from atled_cpu_numba.kernels.shared.options import Real, kernel
-    from atled_cpu_numba.kernels.shared.scalars import higher, lower
+    from atled_cpu_numba.kernels.shared.scalars import choose, higher, lower
 
     real, (elements, read) = Real(real_of(dtype)), make_reading(dtype, compared=True)
     extremum_of, place_of = extremum_of_vectors(dtype, sign), place_in_vectors(dtype)
     number, floats, size, width = real.kind, real.pointer, item_bytes(dtype), lanes_of(real_of(dtype)).vector
-    better = higher if sign > 0 else lower
+    better, is_better = higher if sign > 0 else lower, _make_wins(sign)
 
     @kernel
     def extremum_rows(block, part, parts):
@@ -70,7 +81,20 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
         reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
         y, index = floats(w[Block.y]), ints64(w[Block.index])
         count = w[Block.kept_outer] * kept_inner
-        for i in range(count * part // parts, count * (part + 1) // parts):
+        first, after = count * part // parts, count * (part + 1) // parts
+        if reduced_outer == 1 and length < width:  # what comes before and behind the vectors takes longer than these
+            for i in range(first, after):
+                x = elements(w[Block.x] + size * i * length)
+                best, place = read(x, 0), 0
+                for j in range(1, length):
+                    here = read(x, j)
+                    is_first = is_better(here, best)
+                    best, place = choose(is_first, here, best), choose(is_first, j, place)
+                y[i] = best
+                if places:
+                    index[i] = place
+            return 0
+        for i in range(first, after):
             outer = i // kept_inner
             row = w[Block.x] + size * (outer * reduced_outer * kept_inner + i - outer * kept_inner) * length
             # The first stretch of the extremum, which is NaN where that has one.
@@ -112,7 +136,7 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
 
     from atled_cpu_numba.codegen import call3, ints32, ints64, words
     from atled_cpu_numba.kernels.shared.narrow_vectors import make_reading
-    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import choose
 
     real, (elements, read) = Real(real_of(dtype)), make_reading(dtype, compared=True)
@@ -120,10 +144,7 @@ def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
     open_share, rows_at = columns_of(size, Block.carried)
     # Places are as wide as elements until they are known, for as many in a vector.
     place_of, places_at = (types.int32, ints32) if real.size == 4 else (types.int64, ints64)
-
-    @inlined
-    def wins(value, best):
-        return (sign * value > sign * best) | ((value != value) & (best == best))
+    wins = _make_wins(sign)
 
     @kernel
     def extremum_columns(block, part, parts):
@@ -204,15 +225,21 @@ def _build_grad(dtype: str) -> Callable[..., int]:
             return _INDEX_OUT_OF_RANGE
         if parts == 0:
             return 0
-        for outer in range(first, after):
-            length = reduced_outer * kept_inner * reduced_inner
-            gx = elements(w[Block.x] + size * outer * length)
-            for j in range(length):
-                gx[j] = 0  # of integers and of floats
-            for inner in range(kept_inner):
-                at = outer * kept_inner + inner
-                row = index[at] // reduced_inner
-                gx[(row * kept_inner + inner) * reduced_inner + index[at] - row * reduced_inner] = gy[at]
+        length = reduced_outer * kept_inner * reduced_inner
+        at_once = max(1, _RANGE // max(1, length))  # short ones together: setting each to 0 is a call
+        for piece in range((after - first + at_once - 1) // at_once):
+            top = first + piece * at_once
+            bottom = min(after, top + at_once)
+            whole = elements(w[Block.x] + size * top * length)
+            for j in range((bottom - top) * length):
+                whole[j] = 0  # of integers and of floats
+            for outer in range(top, bottom):
+                gx = elements(w[Block.x] + size * outer * length)
+                for inner in range(kept_inner):
+                    at = outer * kept_inner + inner
+                    # A division takes longer than all else.
+                    row = index[at] // reduced_inner if reduced_outer > 1 else 0
+                    gx[(row * kept_inner + inner) * reduced_inner + index[at] - row * reduced_inner] = gy[at]
         return 0
 
     return extremum_grad
