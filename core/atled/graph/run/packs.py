@@ -79,6 +79,7 @@ class Packs:
         constant = item.constant
         if not constant.is_due(now):
             return None
+        item.source()  # what is pending is computed, and planned, before the store's lock is held
         nbytes = item.packed.pack.nbytes
         return CONSTANTS.make(constant, nbytes, lambda storage: _fill(item, storage), now, before)
 

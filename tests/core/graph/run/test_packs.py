@@ -11,6 +11,8 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.arrays.constants import CONSTANTS
+from atled.graph.inference import on_host
+from atled.graph.run.packs import wanted
 from atled.keyed import Description
 from ways_of_writing import all_ways
 
@@ -182,6 +184,33 @@ def test_a_trace_sees_the_same_results(graph):
     with nn.trace():
         y.forward()
     np.testing.assert_array_equal(y.d, computed(IMAGES, WEIGHTS[0]))
+
+
+def test_what_is_pending_is_computed_before_the_lock_of_constants_is_held(monkeypatch):
+    """A thread that plans holds the lock of planning and asks the store: in the other order the two would wait."""
+    found = []
+
+    def is_held():
+        thread = threading.Thread(target=CONSTANTS.offers, args=(0, 0), daemon=True)
+        thread.start()
+        thread.join(5 if not found else 0)
+        return thread.is_alive()
+
+    def watched(*arguments, **how):
+        item = wanted(*arguments, **how)
+
+        def source():
+            found.append(is_held())
+            return item.source()
+
+        return item._replace(source=source)
+
+    monkeypatch.setattr(on_host, "wanted", watched)
+    x, w = leaf(IMAGES), leaf(WEIGHTS[0])
+    infer = nn.inference(convolution(x, w), x)
+    for _ in range(4):
+        infer(IMAGES)
+    assert found and not found[0]
 
 
 def test_what_is_written_while_threads_pack_it_is_not_stale_afterwards(graph):
