@@ -87,10 +87,12 @@ class Implementation:
         integers: bool = False,
         strides: Sequence[str] | Literal[True] = (),
     ) -> None:
-        ranks = _always(prefers) if isinstance(prefers, float) else prefers
+        # Known without a call; None where `prefers` tells.
+        rank = 0.0 if prefers is None else _number(prefers)
+        ranks = prefers if rank is None or prefers is None else _always(rank)
         optional = (("accepts", accepts), ("prefers", ranks), ("prepare_group", prepare_group), ("layout", layout))
         names = (("omits", omits), ("attaches", attaches), ("strides", strides))
-        misfit = _misfit(op_version, prepare, optional, names)
+        misfit = _misfit(op_version, prepare, rank, optional, names)
         if misfit is not None:
             wrong, remedy = misfit
             raise TypeError(message(f"Implementation({op!r}, {backend!r})", wrong, "", remedy))
@@ -98,9 +100,8 @@ class Implementation:
         self.backend = backend
         self.prepare = prepare
         self.accepts = accepts
-        self.prefers = ranks
-        # Known without a call; None where `prefers` tells.
-        self.rank = 0.0 if prefers is None else prefers if isinstance(prefers, float) else None
+        self.prefers: Prefers | None = ranks  # type: ignore[assignment]  # no number: see above
+        self.rank = rank
         self.note = note
         self.op_version = op_version
         self.fuses = fuses
@@ -120,6 +121,11 @@ class Implementation:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
 
 
+def _number(prefers: object) -> float | None:
+    """The rank of all calls, if that is a number."""
+    return float(prefers) if isinstance(prefers, (int, float)) and not isinstance(prefers, bool) else None
+
+
 @cache
 def _always(rank: float) -> Prefers:
     """Ranks every call the same."""
@@ -129,6 +135,7 @@ def _always(rank: float) -> Prefers:
 def _misfit(
     op_version: object,
     prepare: object,
+    rank: float | None,
     optional: Iterable[tuple[str, object]],
     names: Iterable[tuple[str, object]],
 ) -> tuple[str, str] | None:
@@ -143,7 +150,10 @@ def _misfit(
     for name, function in optional:
         if function is not None and not callable(function):
             argument = "calls" if name == "prepare_group" else "call"
-            return f"{name}={function!r} is not callable", f"give a function {name}({argument})"
+            number = ", or a number, the rank of all calls" if name == "prefers" else ""
+            return f"{name}={function!r} is not callable", f"give a function {name}({argument}){number}"
+    if rank != rank:
+        return "prefers=nan ranks nothing", "give a function prefers(call), or a number, the rank of all calls"
     for name, given in names:
         if isinstance(given, str):
             of_what = "outputs" if name == "omits" else "arrays"

@@ -1,5 +1,7 @@
 """What a plugin hands over: implementations, families, array classes, executors."""
 
+import math
+
 import pytest
 
 from atled_contexts import (
@@ -41,8 +43,16 @@ def test_a_backend_that_the_plugin_did_not_declare_is_refused(registrar, hand_ov
 
 @pytest.mark.parametrize("argument", ["prepare", "accepts", "prefers"])
 def test_functions_must_be_callable(argument):
-    with pytest.raises(TypeError, match=f"{argument}=3 is not callable"):
-        Implementation("Foo", "mine", **{"prepare": nothing, argument: 3})
+    with pytest.raises(TypeError, match=f"{argument}='3' is not callable"):
+        Implementation("Foo", "mine", **{"prepare": nothing, argument: "3"})
+
+
+def test_a_number_ranks_all_calls():
+    assert [Implementation("Foo", "mine", nothing, prefers=rank).rank for rank in (3, -0.5, None)] == [3, -0.5, 0]
+    assert Implementation("Foo", "mine", nothing, prefers=3).prefers(None) == 3
+    for wrong, message in ((math.nan, "prefers=nan ranks nothing"), (True, "prefers=True is not callable")):
+        with pytest.raises(TypeError, match=rf"{message}\n.*prefers\(call\), or a number"):
+            Implementation("Foo", "mine", nothing, prefers=wrong)
 
 
 def test_a_family_must_be_callable(registrar):
