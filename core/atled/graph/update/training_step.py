@@ -276,7 +276,7 @@ def _held(
         # Where equal inputs must give equal bits, a run without constants must not round otherwise.
         may_loop = not any(function.context.deterministic for function in structure.functions)
         constants = _Constants(leaves, len(cells), only, foldings, may_loop)
-        floats = tuple(float_values(compiled.plan, structure))
+        floats = tuple([float(value).hex() for value in float_values(compiled.plan, structure)])  # as in expressions
         whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
         cut: StepPlan = PLANS.get(whole_key, lambda: compile_with(constants))
         return CutPlan(cut.plan, cut.imported)

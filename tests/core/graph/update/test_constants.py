@@ -219,3 +219,17 @@ def test_a_step_leaves_no_auxiliary_output_and_says_so():
         network.loss.backward()
     network.loss.forward()
     network.loss.backward()
+
+
+def test_zeros_of_either_sign_and_nan_are_numbers_of_their_own(monkeypatch):
+    monkeypatch.setattr(cut, "_LEAST_BYTES", 1)  # as of larger weights
+    frozen = weights(2, 3, seed=1, low=1)
+    for number, expected in ((0.0, np.inf), (-0.0, -np.inf), (np.nan, np.nan), (0.0, np.inf)):
+        x, w = nn.Variable((2, 3)), nn.Variable.from_numpy_array(np.zeros((2, 3), "f"), need_grad=True)
+        loss = F.sum(x / (F.tanh(frozen) * number) + w)
+        solver = S.Sgd(0.1)
+        solver.set_parameters({"w": w})
+        step = nn.compile_step(loss, solver, [x])
+        for _ in range(4):
+            assert_array_equal(step(np.ones((2, 3), "f")).d, expected)
+        assert not any("Tanh" in one.name for one in step.plan.steps)
