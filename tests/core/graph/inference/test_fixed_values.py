@@ -27,8 +27,7 @@ ONES = np.ones((1, 3, 8, 8), np.float32)
 @pytest.fixture(params=CONTEXTS, autouse=True)
 def context(request):
     nn.clear_parameters()
-    nn.set_constants_limit(0)  # what other tests left would go amid this one
-    nn.set_constants_limit(1 << 30)
+    nn.clear_memory_cache()  # what other tests left would go amid this one
     with nn.auto_forward(False), nn.context_scope(CONTEXTS[request.param]):
         yield
     nn.clear_parameters()
