@@ -175,7 +175,7 @@ class Backward:
         epoch = EPOCH.value
         if self.epoch == epoch:
             return True
-        if self.but_need_grad != EPOCH.but_need_grad or not self.structure.has_flags_of_now():
+        if not self.structure.is_as_of(self.but_need_grad):
             return False
         roots = None if self._roots is None else self._roots()
         forward: Forward | None = None if roots is None else roots.forward

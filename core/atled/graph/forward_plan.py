@@ -19,7 +19,7 @@ from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.recompute.recipes import ValueRecipe, leave_unstored
 from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, left_out, let_go, results_of
 from atled.graph.recompute.trust import Trust
-from atled.graph.record.as_nodes import AsNodes, float_values
+from atled.graph.record.as_nodes import AsNodes, float_digits, float_values
 from atled.graph.record.roots import Roots
 from atled.graph.record.structure import Structure, calls_before
 from atled.graph.record.value import Value
@@ -74,7 +74,7 @@ class Forward:
         epoch = EPOCH.value
         if self.binding.epoch == epoch:
             return True
-        if self.but_need_grad != EPOCH.but_need_grad or not self.structure.has_flags_of_now():
+        if not self.structure.is_as_of(self.but_need_grad):
             return False
         self.binding.epoch = epoch
         return True
@@ -188,8 +188,8 @@ def _constants(
     numbers = unstored.numbers
 
     def compile_with(leaves: frozenset[int], only: Collection[Imported] | None) -> CutPlan:
-        floats = tuple([float(value).hex() for value in float_values(compiled.plan, structure)])  # as in expressions
-        whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
+        digits = float_digits(compiled.plan, structure)
+        whole_key = (key, "constants", leaves, None if only is None else frozenset(only), digits)
         cut: CutPlan = PLANS.get(whole_key, lambda: _compile_cut(structure, numbers, leaves, only))
         return cut
 

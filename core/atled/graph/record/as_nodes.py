@@ -135,3 +135,8 @@ def float_values(plan: Plan | Graph, structure: Structure) -> list[float]:
         else structure.functions[source[1]].attributes[source[2]]
         for source in plan.floats
     ]
+
+
+def float_digits(plan: Plan | Graph, structure: Structure) -> tuple[str, ...]:
+    """The same in hexadecimal, for keys: 0.0 equals -0.0, and NaN not itself."""
+    return tuple([float(value).hex() for value in float_values(plan, structure)])

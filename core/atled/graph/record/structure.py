@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.arrays.cell import ArrayCell
+from atled.arrays.epoch import EPOCH
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
 from atled.type_configs import compute_dtype
@@ -123,9 +124,12 @@ class Structure:
             self._flags = [None if value is None else value.need_grad for value in values]
         return self._flags
 
-    def has_flags_of_now(self) -> bool:
-        """Whether all values have the need_grad with which plans of this structure were made."""
-        if self._flags is None:
+    def is_as_of(self, but_need_grad: int) -> bool:
+        """Whether nothing has changed since an epoch's `but_need_grad`, or need_grad alone, which is as it was then.
+
+        With it plans of this structure were made.
+        """
+        if self._flags is None or but_need_grad != EPOCH.but_need_grad:
             return False
         for number, flag in enumerate(self._flags):  # asked at each run of programs that switch them
             value = self.value(number)

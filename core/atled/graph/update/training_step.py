@@ -36,7 +36,7 @@ from atled.graph.recompute.stored import (
     results_of,
     unobserved,
 )
-from atled.graph.record.as_nodes import AsNodes, float_values
+from atled.graph.record.as_nodes import AsNodes, float_digits, float_values
 from atled.graph.record.roots import roots_of
 from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
 from atled.graph.record.value import Value
@@ -217,7 +217,7 @@ class Training:
         epoch = EPOCH.value
         if self._binding.epoch == epoch:
             return True
-        if self._but_need_grad != EPOCH.but_need_grad or not self._structure.has_flags_of_now():
+        if not self._structure.is_as_of(self._but_need_grad):
             return False
         self._binding.epoch = epoch
         return True
@@ -276,8 +276,8 @@ def _held(
         # Where equal inputs must give equal bits, a run without constants must not round otherwise.
         may_loop = not any(function.context.deterministic for function in structure.functions)
         constants = _Constants(leaves, len(cells), only, foldings, may_loop)
-        floats = tuple([float(value).hex() for value in float_values(compiled.plan, structure)])  # as in expressions
-        whole_key = (key, "constants", leaves, None if only is None else frozenset(only), floats)
+        digits = float_digits(compiled.plan, structure)
+        whole_key = (key, "constants", leaves, None if only is None else frozenset(only), digits)
         cut: StepPlan = PLANS.get(whole_key, lambda: compile_with(constants))
         return CutPlan(cut.plan, cut.imported)
 
