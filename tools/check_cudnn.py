@@ -7,6 +7,7 @@ writes down what it was given, and the real one plans all of that, and every cal
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -24,8 +25,11 @@ def _run(*arguments: str, path: Path | str, **variables: str) -> int:
     return subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(path), **variables}).returncode
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Install, run the kit, plan; the status of the first that fails."""
+    usage = "%(prog)s [-h] [ARGUMENT OF PYTEST ...]"
+    parser = argparse.ArgumentParser(usage=usage, description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    _, arguments = parser.parse_known_args()
     if not list(_FOLDER.glob("nvidia/cudnn/lib/libcudnn.so.*")):
         pip = ("pip", "--disable-pip-version-check", "install", "--quiet", "--target", str(_FOLDER), "--no-deps")
         print(f"installing {' and '.join(_PACKAGES)} into {_FOLDER.name}", flush=True)
@@ -39,4 +43,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

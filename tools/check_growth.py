@@ -1,11 +1,12 @@
 """Says by how much resident memory grows over new shapes and new formulas, and fails beyond a limit.
 
-`python tools/check_growth.py SHAPES FORMULAS LIMIT_MIB` computes at the call and by plans for so many shapes, and
-compiles so many chains of elementwise ops, after a fifth of both as a warm-up.
+`make check-growth` runs it. It computes at the call and by plans for so many shapes, and compiles so many chains of
+elementwise ops, after a fifth of both as a warm-up.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import itertools
 import os
@@ -50,7 +51,12 @@ def compile_formulas(chains: Iterator[tuple[Callable[..., nn.Variable], ...]], c
 
 def main() -> int:
     """Measure; the exit status."""
-    shapes, formulas, limit_mib = map(int, sys.argv[1:])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("shapes", type=int, help="how many shapes are computed")
+    parser.add_argument("formulas", type=int, help="how many formulas are compiled")
+    parser.add_argument("limit_mib", type=int, help="MiB that memory may grow by; beyond it the exit status is 1")
+    options = parser.parse_args()
+    shapes, formulas = options.shapes, options.formulas
     chains = itertools.product([F.tanh, F.sigmoid, F.exp, F.elu], repeat=6)
     warm = max(2, shapes // 5)
     compile_formulas(chains, max(1, formulas // 5))
@@ -64,7 +70,7 @@ def main() -> int:
     grown = resident_mib() - before
     counts = ", ".join(f"{count} {name}" for name, count in nn.memory_statistics()["caches"].items())
     print(f"{shapes} shapes and {formulas} formulas: {grown:.1f} MiB more ({before:.0f} MiB before); {counts}")
-    return int(grown > limit_mib)
+    return int(grown > options.limit_mib)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Left out are the extra `dev`, whose tools the tests do not use, and runtimes of 
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -112,6 +113,9 @@ def _make_environment() -> str:
 
 def main() -> int:
     """Install and test; the exit status."""
+    usage = "%(prog)s [-h] [ARGUMENT OF PYTEST ...]"
+    parser = argparse.ArgumentParser(usage=usage, description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    _, given = parser.parse_known_args()
     try:
         python = _make_environment()
     except (BoundError, PeerMissingError) as error:
@@ -120,7 +124,7 @@ def main() -> int:
     except subprocess.CalledProcessError as error:
         print(f"check-lowest: {' '.join(error.cmd)} failed: see its message above", file=sys.stderr)
         return 1
-    arguments = sys.argv[1:] or ["-q", *_CORE]
+    arguments = given or ["-q", *_CORE]
     return subprocess.run([python, "-m", "pytest", *arguments], cwd=_ROOT).returncode
 
 

@@ -7,6 +7,7 @@ and, where there is a C++ compiler, on the emulator.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -157,6 +158,7 @@ def check_emulator(place: Place, wheels: Path) -> None:
 
 def main() -> int:
     """Build, install, try; 1 where something is not as users are told."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory(prefix="atled-wheels-") as name:
         folder = Path(name).resolve()
         wheels = folder / "wheels"

@@ -120,7 +120,9 @@ def _written(default: Any) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check the files; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m atled.generators.stubs", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m atled.generators.stubs", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--check", action="store_true", help="only say whether the files are up to date")
     wanted = parser.parse_args(arguments)
     texts = {PATH: write_stubs(), LAYERS_PATH: write_layers_stubs()}
