@@ -31,7 +31,8 @@ _locks: dict[str, object] = _frozen_importlib._module_locks  # type: ignore[attr
 def lock_across_forks() -> threading.RLock:
     """A re-entrant lock that is free in a child after a fork: the thread that held it is not there to release it.
 
-    For state that is consistent at any time or rebuilt where it is missing.
+    The thread that forks goes on in the child and still holds its own. For state that is consistent at any time or
+    rebuilt where it is missing.
     """
     lock = threading.RLock()
     _LOCKS.add(lock)
@@ -40,7 +41,8 @@ def lock_across_forks() -> threading.RLock:
 
 def _free_locks() -> None:
     for lock in tuple(_LOCKS):
-        lock._at_fork_reinit()  # type: ignore[attr-defined]  # of CPython and PyPy
+        if not lock._is_owned():  # type: ignore[attr-defined]  # as a Condition asks
+            lock._at_fork_reinit()  # type: ignore[attr-defined]  # of CPython and PyPy
 
 
 def await_imports(*packages: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -17,7 +16,7 @@ from atled.graph.run.binding import Progress
 from atled.graph.update.training_step import Moved, Rule, Training
 from atled.solvers import Solver, Tracked, take_back
 from atled.variable import Variable
-from atled_contexts import context_in_force
+from atled_contexts import context_in_force, lock_across_forks
 
 __all__ = ["CompiledStep", "compile_step"]
 
@@ -86,7 +85,7 @@ class CompiledStep:
         self._known: Sequence[Tracked] = ()
         self._gradients: Sequence[ArrayCell] = ()
         # Threads that call one step take whole steps, each on its own batch.
-        self._lock = threading.RLock()
+        self._lock = lock_across_forks()
 
     @property
     def plan(self) -> Plan:

@@ -36,7 +36,7 @@ from atled.graph.run.states import as_bytes, restore, saved
 from atled.graph.run.travelling import Travelling, Travels
 from atled.graph.run.user_code import LockOfUserCode
 from atled.graph.run.words import Table
-from atled_contexts import count_fallback, is_observed
+from atled_contexts import count_fallback, is_observed, lock_across_forks
 from atled_contexts.signals import handlers_wait
 
 _BYTE = np.dtype(np.uint8)
@@ -104,7 +104,7 @@ class Binding:
         self.last_run = last_run
         self.cells = list(cells)
         # Re-entrant, without an error, for the rest: a signal handler or a finalizer may run the graph amid its run.
-        self._lock = LockOfUserCode() if plan.runs_user_code else threading.RLock()
+        self._lock = LockOfUserCode() if plan.runs_user_code else lock_across_forks()
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []

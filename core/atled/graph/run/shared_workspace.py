@@ -6,6 +6,7 @@ import threading
 import weakref
 
 from atled.arrays.storage import ALIGNMENT, HostStorage, StoragePart
+from atled_contexts import lock_across_forks
 
 _MOST_TO_SPARE = 16 << 20
 
@@ -22,7 +23,7 @@ class SharedWorkspace:
 
     def __init__(self, nbytes: int) -> None:
         self.storage = HostStorage(nbytes)
-        self.lock = threading.RLock()
+        self.lock = lock_across_forks()
 
     def part(self, offset: int, nbytes: int) -> StoragePart:
         """Some bytes of it."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 from atled.errors import four_parts
+from atled_contexts import lock_across_forks
 
 
 class LockOfUserCode:
@@ -15,12 +14,14 @@ class LockOfUserCode:
     def __init__(self) -> None:
         # Re-entrant: a signal handler that runs the graph just before `_is_held` is set, or just after it, must not
         # wait for its own thread.
-        self._lock = threading.RLock()
+        self._lock = lock_across_forks()
         self._is_held = False
 
     def __enter__(self) -> None:
+        # Not so, and yet `_is_held` once it is acquired: in a child, of a thread that did not come along.
+        is_mine = self._lock._is_owned()  # type: ignore[attr-defined]  # as a Condition asks
         self._lock.acquire()
-        if self._is_held:  # by this thread: others wait above
+        if is_mine and self._is_held:
             self._lock.release()
             raise RuntimeError(
                 four_parts(

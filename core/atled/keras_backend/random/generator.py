@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from atled.keras_backend.random.seeds import row_of, stream_count
 from atled.keras_backend.settings import floatx
 from atled.named_tuple import NamedTuple
 from atled.ops.mrg31k3p import STREAM, jumped, substreams
+from atled_contexts import lock_across_forks
 
 
 class StateUpdate(NamedTuple):
@@ -41,7 +41,7 @@ class Generator:
         self.default_instance_seed = seed
         self.state_updates: list[StateUpdate] = []
         self.use_cuda = use_cuda
-        self._lock = threading.RLock()  # of those who make nodes, or renew them
+        self._lock = lock_across_forks()  # of those who make nodes, or renew them
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and `copy`: one that goes on as this one would, as long as it has made no node.
@@ -57,7 +57,7 @@ class Generator:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.state_updates = []
-        self._lock = threading.RLock()
+        self._lock = lock_across_forks()
 
     def set_rstate(self, seed: int | Sequence[int]) -> None:
         """Have the next node begin from a seed: an int for all six numbers of its row, or six.
