@@ -298,7 +298,7 @@ def _variables(name: str, given: object) -> list[Variable]:
     found = [given] if isinstance(given, Variable) else given
     if not isinstance(found, Sequence) or not all(isinstance(item, Variable) for item in found):
         kinds = sorted({type(item).__name__ for item in found}) if isinstance(found, Sequence) else []
-        got = f"a {type(found).__name__}" + (f" of {', '.join(kinds)}" if kinds else "")
+        got = type(found).__name__ + (f" of {', '.join(kinds)}" if kinds else "")
         raise TypeError(four_parts(f"inference({name}=...)", f"got {got}", "", "give a Variable, or a list of some"))
     if not found:
         raise _refused(f"there are no {name}", "give one Variable or more")

@@ -191,7 +191,8 @@ class Solver:
 
         Parameters that are not named keep theirs. Call `set_parameters` before.
 
-        ValueError: states of an unknown parameter, of another class of solver, or of another shape.
+        TypeError: no mapping from names to states.  ValueError: states of an unknown parameter, of another class of
+            solver, or of another shape.
         """
         from atled.files.solver_states import check  # with the formats of files, which few trainings need
 

@@ -40,10 +40,19 @@ States = Mapping[str, SolverState]
 
 
 def check(asked: str, states: States, shapes: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> None:
-    """Refuse states of unknown parameters, of another solver, or of other shapes.
+    """Refuse what are no states, and states of unknown parameters, of another solver, or of other shapes.
 
     shapes: of the solver's parameters by name.  names: of what the solver keeps for each.
     """
+    if not isinstance(states, Mapping) or not all(hasattr(state, "pstate") for state in states.values()):
+        raise TypeError(
+            four_parts(
+                f"{asked}({type(states).__name__})",
+                "not a mapping from names of parameters to states",
+                "",
+                "pass what get_states() gave",
+            )
+        )
     for key, state in states.items():
         if key not in shapes:
             raise RefusedError(

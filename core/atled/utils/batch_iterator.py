@@ -325,7 +325,12 @@ class DataIterator:
 def _check(data_source: DataSource, batch_size: int) -> None:
     if data_source.size < 1:
         raise ValueError(
-            four_parts(f"a DataIterator over {type(data_source).__name__}", "it has no samples", "", "set its _size")
+            four_parts(
+                f"a DataIterator over {type(data_source).__name__}",
+                "it has no samples",
+                "",
+                "give num_examples of 1 or more; a data source of your own sets its _size",
+            )
         )
     if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise ValueError(

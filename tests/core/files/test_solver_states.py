@@ -162,3 +162,10 @@ def test_a_compiled_step_goes_on_from_states_that_were_set():
     step()
     lr, momentum = solver.info["lr"], solver.info["momentum"]
     np.testing.assert_allclose(w.d, before - (momentum * velocity + lr * 2 * before), rtol=1e-5)
+
+
+@pytest.mark.parametrize("states", [3, ["m"], {"layer/0": 3}], ids=["number", "list", "no state"])
+def test_what_are_no_states_is_refused_with_where_to_get_them(states):
+    solver, _ = start()
+    with pytest.raises(TypeError, match=r"Adam.set_states\(\w+\): not a mapping.*\n.*pass what get_states\(\) gave"):
+        solver.set_states(states)

@@ -118,7 +118,7 @@ def test_a_refused_call_leaves_the_inference_usable():
 @pytest.mark.parametrize(
     ("outputs", "inputs", "error", "words"),
     [
-        (lambda x, y: 1, lambda x, y: x, TypeError, "outputs=...\\)(?s:.*)got a int"),
+        (lambda x, y: 1, lambda x, y: x, TypeError, "outputs=...\\)(?s:.*)got int"),
         (lambda x, y: [y, 2], lambda x, y: x, TypeError, "of Variable, int"),
         (lambda x, y: x, lambda x, y: x, ValueError, r"outputs\[0\] is a leaf"),
         (lambda x, y: y, lambda x, y: y, ValueError, r"inputs\[0\] is a result"),
