@@ -49,6 +49,7 @@ from atled_cpu_numba.kernels.products.panels import (
     Pack,
 )
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_FEW, MULTIPLY_ROWS, ROWS_AHEAD, Across, Rows
+from atled_cpu_numba.kernels.products.small_products import ProductWords
 from atled_cpu_numba.kernels.products.wide_products import MULTIPLY_WIDE
 from atled_cpu_numba.kernels.shared.cache_lines import LINE_BYTES
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
@@ -79,27 +80,12 @@ _ELEMENTS_PER_US = 5e3
 
 
 @layout
-class Block:
-    """What the kernels read; strides in elements. Those for one row of A, or few, read from `batch` to `bias`."""
+class Block(ProductWords):
+    """What the kernels read. Those for one row of A, or few, read from `batch` to `bias`.
 
-    pack: int  # address of PACK
-    multiply: int  # address of MULTIPLY_ROWS, MULTIPLY_WIDE, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW
-    batch: int  # y is (batch, m, n)
-    m: int
-    k: int
-    n: int
-    a: int  # address
-    a_row: int
-    a_column: int
-    b: int  # address
-    b_row: int
-    b_column: int
-    y: int  # address
-    bias: int  # address, or 0
-    a_batch: int
-    b_batch: int
-    y_batch: int
-    y_row: int
+    multiply: MULTIPLY_ROWS, MULTIPLY_WIDE, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW.
+    """
+
     inner: int  # matrices of a group, between which `a_batch` and the like are the strides
     a_outer: int  # strides from group to group
     b_outer: int

@@ -28,11 +28,11 @@ _STEPS_PER_US = 1000.0
 _MOST_SUMMED_ROWS = 32  # added one by one, in float32
 
 
-@layout
-class Block:
-    """What the kernel reads; strides in elements."""
+class ProductWords:
+    """The first words of the blocks of products; strides in elements."""
 
-    unread: int = 2  # matmul's block, the same up to the bias, has addresses of pieces here
+    pack: int  # address of PACK, where the product has its matrices packed
+    multiply: int  # address of what multiplies them then
     batch: int  # y is (batch, m, n)
     m: int
     k: int
@@ -49,6 +49,12 @@ class Block:
     b_batch: int
     y_batch: int
     y_row: int
+
+
+@layout
+class Block(ProductWords):
+    """What the kernel reads, which packs nothing."""
+
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int  # its block
 
