@@ -11,9 +11,12 @@ from atled.arrays.cell import FLOAT32
 from atled.errors import four_parts
 from atled.files.entry import SAVE_AGAIN, Entry, host_values, read_bytes, refusal
 from atled.files.messages import Message, library, new_message
+from atled.limits.sizes import in_units
 from atled.variable import Variable
 
 _ROOT = "NNablaProtoBuf"
+_IN_FILES = np.dtype("<f4")
+_LIMIT_BYTES = 2**31 - 64  # protobuf's own, less what is around the values
 
 
 def binary_image(asked: str, params: Mapping[str, Variable]) -> bytes:
@@ -61,8 +64,41 @@ def parameters_message(asked: str, params: Mapping[str, Variable]) -> Message:
                 )
             ) from error
         message.shape.dim.extend(param.shape)
-        message.data.extend(host_values(param).ravel().tolist())
+        set_floats(asked, message, host_values(param))
     return root
+
+
+def set_floats(asked: str, message: Message, values: np.ndarray) -> None:
+    """Put float32 values into the field `data` of a message, as the bytes that they are in a file.
+
+    Given one by one, as floats of Python, they would take nearly all of the time that saving takes.
+    """
+    if not values.size:
+        return
+    if values.nbytes > _LIMIT_BYTES:
+        raise _unwritable(asked, f"it takes at most 2 GiB, these values are {in_units(values.nbytes)}")
+    probe = type(message)(data=[0.0]).SerializeToString()
+    key = probe[: -1 - FLOAT32.itemsize]  # what is before the size, one byte here, and the value
+    message.MergeFromString(b"".join((key, _varint(values.nbytes), values.astype(_IN_FILES).tobytes())))
+
+
+def floats(message: Message) -> np.ndarray:
+    """The values of the field `data` of a message: a new array, of one axis."""
+    alone = type(message)()
+    alone.data.MergeFrom(message.data)
+    image = alone.SerializeToString()
+    count = len(message.data)
+    return np.frombuffer(image, _IN_FILES, count, len(image) - FLOAT32.itemsize * count).astype(FLOAT32)
+
+
+def _varint(number: int) -> bytes:
+    """A whole number as protobuf writes it: seven bits a byte, the lowest first, the eighth says that more follow."""
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
 
 
 def serialized(asked: str, root: Message) -> bytes:
@@ -70,10 +106,14 @@ def serialized(asked: str, root: Message) -> bytes:
     try:
         image: bytes = root.SerializeToString()
     except (library(asked).message.EncodeError, ValueError) as error:
-        raise ValueError(
-            four_parts(asked, f"protobuf cannot write this file ({error})", "", "save as .h5, which has no such limit")
-        ) from error
+        raise _unwritable(asked, error) from error
     return image
+
+
+def _unwritable(asked: str, reason: object) -> ValueError:
+    return ValueError(
+        four_parts(asked, f"protobuf cannot write this file ({reason})", "", "save as .h5, which has no such limit")
+    )
 
 
 def as_text(asked: str, root: Message) -> bytes:
@@ -132,6 +172,5 @@ def entries(asked: str, root: Message) -> list[Entry]:
             raise refusal(where, "another parameter of the file has the same name")
         if min(shape, default=0) < 0 or math.prod(shape) != len(message.data):
             raise refusal(where, f"its shape is {shape}, and it holds {len(message.data)} values")
-        values = np.fromiter(message.data, FLOAT32, len(message.data)).reshape(shape)
-        found[key] = Entry(order, key, values, message.need_grad)
+        found[key] = Entry(order, key, floats(message).reshape(shape), message.need_grad)
     return list(found.values())

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from atled.arrays.cell import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
 from atled.files.entry import as_float32, host_values, read_bytes, refusal
 from atled.files.hdf5 import check_h5_name, dataset_values, h5_datasets, h5_unpacked, h5py_library
 from atled.files.messages import library, new_message
 from atled.files.parameters import write_beside
+from atled.files.protobuf import floats, serialized, set_floats
 from atled.variable import Variable
 
 _SAVE_AGAIN = "save the states again with Solver.save_states, or load another file"
@@ -159,9 +159,8 @@ def _protobuf_image(asked: str, states: States) -> bytes:
         for name, variable in state.pstate.items():
             held = entry.value.state_parameter.add(key=name)
             held.value.shape.dim.extend(variable.shape)
-            held.value.data.extend(host_values(variable).ravel().tolist())
-    image: bytes = root.SerializeToString()
-    return image
+            set_floats(asked, held.value, host_values(variable))
+    return serialized(asked, root)
 
 
 def _read_protobuf(asked: str, path: str) -> dict[str, SolverState]:
@@ -178,8 +177,7 @@ def _read_protobuf(asked: str, path: str) -> dict[str, SolverState]:
             shape = tuple(held.value.shape.dim)
             if min(shape, default=0) < 0 or math.prod(shape) != len(held.value.data):
                 raise refusal(where, f"its shape is {shape}, and it holds {len(held.value.data)} values", _SAVE_AGAIN)
-            array = np.fromiter(held.value.data, FLOAT32, len(held.value.data)).reshape(shape)
-            values[held.key] = _variable(where, array)
+            values[held.key] = _variable(where, floats(held.value).reshape(shape))
         states[entry.key] = SolverState(values, entry.value.t)
     if not states:
         raise refusal(asked, "the file holds no states", _SAVE_AGAIN)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stored_parameters
+from atled.files import protobuf
 from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import (
     clear_parameters,
@@ -86,6 +87,31 @@ def test_the_wire_format_has_nnablas_field_numbers(tmp_path):
     make("W", [1.0, 2.0])
     save_parameters(tmp_path / "p.protobuf")
     assert (tmp_path / "p.protobuf").read_bytes() == parameter()
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 4095, 4096, 2**19 + 1])
+def test_the_size_of_values_is_written_with_as_many_bytes_as_it_takes(count, tmp_path):
+    values = np.random.randn(count).astype(np.float32)
+    make("W", values)
+    save_parameters(tmp_path / "p.protobuf")
+    image = (tmp_path / "p.protobuf").read_bytes()
+    if count:  # an empty field is left out
+        assert image == parameter(dims=(count,), values=values)
+    get_parameter("W").d = 0
+    load_parameters(tmp_path / "p.protobuf")
+    assert get_parameter("W").d.tobytes() == values.tobytes()
+
+
+def test_values_beyond_protobufs_limit_are_refused_before_the_file_is_touched(tmp_path, monkeypatch):
+    make("W", [1.0, 2.0])
+    save_parameters(tmp_path / "p.protobuf")
+    before = (tmp_path / "p.protobuf").read_bytes()
+    make("x", np.ones(9))
+    monkeypatch.setattr(protobuf, "_LIMIT_BYTES", 32)
+    with pytest.raises(ValueError, match=r"p\.protobuf.*it takes at most 2 GiB, these values are 36 bytes") as caught:
+        save_parameters(tmp_path / "p.protobuf")
+    assert "save as .h5" in str(caught.value)
+    assert (tmp_path / "p.protobuf").read_bytes() == before
 
 
 def test_data_that_is_not_packed_will_do(tmp_path):
