@@ -43,9 +43,10 @@ class InlineEntryWord(IntEnum):
     PATTERN = 11  # what a call is recorded from that gives one result
     CALL = 12  # a recorded call of a tuple of results, to be copied; no weak reference is to it
     OUTPUTS = 13  # how many results there are
-    IS_TUPLE = 14  # 1: the call gives them in a tuple; 0: it gives the only one
-    RESULTS = 15  # which word is the first one of the first result
-    GIVEN = 16
+    IS_TUPLE = 14  # 1: the call gives them in a tuple; 0: it gives the first one, those behind it are auxiliary
+    IS_SAVING = 15  # 1: a recorded call that gives one result keeps some of all; 0: it keeps none
+    RESULTS = 16  # which word is the first one of the first result
+    GIVEN = 17
 
 
 class InlineResultWord(IntEnum):
@@ -56,7 +57,8 @@ class InlineResultWord(IntEnum):
     CODE = 2  # of its cell
     DETAILS = 3  # where a tuple is recorded, the details of its value, to be copied; else 0
     NEW = 4  # new(array or cell of the ring that is in use) makes another, which the ring has from then on
-    END = 5
+    IS_SAVED = 5  # 1: a recorded call keeps it for its gradient
+    END = 6
 
 
 class InlineObjectWord(IntEnum):
@@ -72,7 +74,8 @@ class InlineObjectWord(IntEnum):
 
     A recorded call makes an object of the type RECORDED, whose slots `VALUE_...` get the result's shape and cell, the
     PATTERN of the entry, the tuple of the inputs' values, what is extra, DETAILS, and a weak reference to a new
-    VARIABLE, which refers to it. Extra is None, or ({names: floats}, None, None).
+    VARIABLE, which refers to it. Extra is None, or ({names: floats} or None, saved or None, None), where saved is a
+    list with the cell of each result that IS_SAVED, and None for others.
 
     Where a tuple is recorded, pattern, inputs and extra of its values are None. They have copies of the details of
     their results, whose DETAILS_PARENT is a copy of the CALL of the entry. That has the tuple of the inputs' values, a

@@ -37,6 +37,7 @@ class CachedCall:
         Where there is `workspaces`, the address of one of them follows that of the output; elementwise calls that are
         plain have none.  fail: raises what a status other than 0 means.
     gives_tuple: whether the outputs come in a tuple.  is_view: whether the only one has the memory of the first input.
+    saved: the outputs that a recorded call keeps for its gradient, auxiliary ones among them.
     shape: of the first output.  pattern: what such a call is recorded from.  floats: its float attributes, which are
         those of every call if the key has them (`has_fixed_floats`).
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
@@ -50,7 +51,6 @@ class CachedCall:
         "_direct",
         "_on_host",
         "_outputs",
-        "_saved",
         "_single",
         "_spare_tuple",
         "_spares",
@@ -67,6 +67,7 @@ class CachedCall:
         "new_cell",
         "notes_left",
         "pattern",
+        "saved",
         "shape",
         "variable_notes_left",
         "workspaces",
@@ -79,7 +80,7 @@ class CachedCall:
         self.pattern = function.copy_on((), function.attributes)
         self.floats = MappingProxyType({name: function.attributes[name] for name in spec.float_names})
         self._outputs = [(desc.shape, desc.size) for desc in descs]
-        self._saved = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
+        self.saved = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
         self._single = function.visible == 1 and not spec.outputs[-1].endswith("...")
         self.gives_tuple = not self._single
         self.shape = descs[0].shape if descs else ()
@@ -98,11 +99,13 @@ class CachedCall:
         if not isinstance(call, NativeCall | DeviceCall) or (place is HOST and not call.is_direct):
             return
         is_pure = not call.mutated and not spec.random
-        is_tuple = self.gives_tuple and call.is_direct and is_pure and function.auxiliary == [None] * function.visible
-        if is_tuple and all(each is not None and each.is_kept for each in self._spares):
-            self._spare_tuple = self.spares(NdArray)
-            self.notes_left = _NOTES
-            self.variable_notes_left = 0 if self.floats else _NOTES
+        if call.is_direct and is_pure and all(each is not None and each.is_kept for each in self._spares):
+            if self._single and self.saved:
+                self.notes_left = self.variable_notes_left = _NOTES
+            elif self.gives_tuple and not self.saved:
+                self._spare_tuple = self.spares(NdArray)
+                self.notes_left = _NOTES
+                self.variable_notes_left = 0 if self.floats else _NOTES
         is_alone = self._single and function.auxiliary == [None] and is_pure
         self.is_plain = is_alone and call.is_direct and (call.workspaces is None or spec.program is None)
         if self.is_plain:
@@ -117,8 +120,8 @@ class CachedCall:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of the outputs that users see."""
-        return [shape for shape, _ in self._outputs[: self.pattern.visible]]
+        """Of all outputs."""
+        return [shape for shape, _ in self._outputs]
 
     @property
     def is_on_device(self) -> bool:
@@ -178,9 +181,9 @@ class CachedCall:
             return self.record(inputs, cells[0], floats)
         made, random_state = self._computed(cells, floats)
         saved: list[ArrayCell | None] | None = None
-        if self._saved:
+        if self.saved:
             saved = [None] * len(made)
-            for position in self._saved:
+            for position in self.saved:
                 saved[position] = made[position]
         if self._single:
             return self.record(inputs, made[0], floats, saved, random_state)

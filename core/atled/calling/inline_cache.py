@@ -90,7 +90,7 @@ class InlineCache:
                 setattr(call, budget, 0)
                 return
             spares = call.spares(ArrayCell if self._records else NdArray)
-            entry = _Entry(table, call, launch, spares, inputs, attributes)
+            entry = _Entry(table, call, launch, spares, inputs, attributes, call.saved)
             is_still_found = table.get(entry.key) is call
             if not is_still_found:  # another thread has changed an input, or what the table has
                 return
@@ -183,8 +183,9 @@ class _Entry:
         spares: Sequence[Spares[Any]],
         inputs: Sequence[Variable | NdArray | None],
         attributes: Sequence[object],
+        saved: Sequence[int] = (),
     ) -> None:
-        """spares: of each result, the first ones of the call; none where it is a view."""
+        """spares: of each result, the first ones of the call; none where it is a view.  saved: those that it keeps."""
         arrays = [x.value if isinstance(x, Variable) else x for x in inputs]
         shapes = [None if array is None else array.shape for array in arrays]
         codes = [ABSENT if array is None else array.cell.code for array in arrays]
@@ -216,9 +217,13 @@ class _Entry:
             InlineEntryWord.CALL: id(copied),
             InlineEntryWord.OUTPUTS: len(outputs),
             InlineEntryWord.IS_TUPLE: call.gives_tuple,
+            InlineEntryWord.IS_SAVING: bool(saved),
             InlineEntryWord.RESULTS: InlineEntryWord.GIVEN + len(tail),
         }
-        results = [_Result(*each) for each in zip(outputs, spares or (None,), range(len(outputs)), strict=True)]
+        results = [
+            _Result(shape, ring, position, position in saved)
+            for position, (shape, ring) in enumerate(zip(outputs, spares or (None,), strict=True))
+        ]
         words = [head[word] for word in InlineEntryWord if word is not InlineEntryWord.GIVEN] + tail
         self._words = np.array(words + [word for result in results for word in result.words], np.int64)
         self._held = (table, self._shapes, launch, results, given, tuple(attributes), names, pattern, copied)
@@ -241,7 +246,7 @@ class _Result:
 
     __slots__ = ("_held", "spares", "words")
 
-    def __init__(self, shape: tuple[int, ...], spares: Spares[Any] | None, position: int) -> None:
+    def __init__(self, shape: tuple[int, ...], spares: Spares[Any] | None, position: int, is_saved: bool) -> None:
         details = Details(position=position)
         code = None if spares is None else code_of(spares.place, spares.dtype)
         new = None if spares is None else spares.new
@@ -251,6 +256,7 @@ class _Result:
             InlineResultWord.CODE: id(code),
             InlineResultWord.DETAILS: id(details),
             InlineResultWord.NEW: id(new),
+            InlineResultWord.IS_SAVED: is_saved,
         }
         self.words = [found[word] for word in InlineResultWord if word is not InlineResultWord.END]
         self.spares = spares
@@ -266,7 +272,7 @@ def _is_trusted(
     records: bool,
 ) -> bool:
     """Whether the function of an executor was found to use what is free, and nothing else."""
-    kind = call.is_view, call.gives_tuple, call.pattern.spec.variadic, bool(launch.form)
+    kind = call.is_view, call.gives_tuple, bool(call.saved), call.pattern.spec.variadic, bool(launch.form)
     of_kind = launch.make, records, kind
     found = _trusted.get(of_kind)
     if found is None:
@@ -315,11 +321,12 @@ def _is_proven(
         return _shares(function(table, *inputs, *attributes), inputs[0])
     alike = call.spares(NdArray)[0]
     place = HOST
-    if not launch.form or call.gives_tuple:  # of which one result is tried
+    if not launch.form or call.gives_tuple or call.saved:  # of which one result is tried
         place, launch = _nowhere(), InlineLaunch(launch.make, run=_do_nothing)
         inputs = [None if x is None else _at(place, x.shape, records) for x in inputs]
     spares: Spares[Any] = Spares(ArrayCell if records else NdArray, alike.size, alike.dtype, NEVER, place)
-    cache.enter(_Entry(table, call, launch, (spares,), inputs, attributes), launch.make)
+    saved = (0,) if call.saved else ()
+    cache.enter(_Entry(table, call, launch, (spares,), inputs, attributes, saved), launch.make)
     (function,) = made
 
     def made_again() -> Any:

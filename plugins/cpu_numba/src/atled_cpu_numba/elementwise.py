@@ -23,7 +23,7 @@ from atled.plugin import (
     register_cache,
 )
 from atled_cpu_numba import machine_code
-from atled_cpu_numba.kernels.shared.launch import BRIEF_US, share_count
+from atled_cpu_numba.kernels.shared.launch import is_brief, share_count
 from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions, has_masked_stores
 from atled_cpu_numba.stepped import MOST_ELEMENTS, Steps
 from atled_cpu_numba.store import TransientKernel
@@ -94,7 +94,7 @@ def prepare_program(
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
         # Functions take up to four times as long as is counted above on processors with short vectors.
-        is_brief=work_us <= BRIEF_US and not _function_count(program, without=_INSTRUCTIONS),
+        is_brief=is_brief(work_us) and not _function_count(program, without=_INSTRUCTIONS),
         owner=kernel,
         ranges=_Ranges(program, plan.layout) if plan.layout.in_order else None,
         steps=_steps(program, plan, operands),

@@ -622,19 +622,35 @@ begin:
   ret i64 %code
 }
 
-; What a recorded call says beyond its pattern: its floats by name; null with an exception set.
-define internal ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given) {
+; The cells that a recorded call keeps of its results, in a list; null with an exception set.
+define internal ptr @saved(ptr %entry, ptr %objects, ptr %cells) {
 start:
   %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %outputs = call i64 @word(ptr %entry, i64 {ENTRY_OUTPUTS})
+  %list = call ptr @PyList_New(i64 %outputs)
+  %no.list = icmp eq ptr %list, null
+  br i1 %no.list, label %done, label %each
+each:
+  %i = phi i64 [ 0, %start ], [ %next, %each ]
+  %next = add i64 %i, 1
+  %result = call ptr @result(ptr %entry, i64 %i)
+  %word = call i64 @word(ptr %result, i64 {RESULT_IS_SAVED})
+  %is.saved = icmp ne i64 %word, 0
+  %cell = call ptr @object(ptr %cells, i64 %i)
+  %kept = select i1 %is.saved, ptr %cell, ptr %none
+  call void @Py_IncRef(ptr %kept)
+  %ignored = call i32 @PyList_SetItem(ptr %list, i64 %i, ptr %kept)
+  %more = icmp slt i64 %next, %outputs
+  br i1 %more, label %each, label %done
+done:
+  ret ptr %list
+}
+
+; The floats of a call by name; null with an exception set.
+define internal ptr @floats(ptr %entry, ptr %cache, ptr %given, i64 %floats) {
+start:
   %inputs = call i64 @word(ptr %entry, i64 {ENTRY_INPUTS})
   %attributes = call i64 @word(ptr %cache, i64 {ATTRIBUTES})
-  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
-  %plain = icmp eq i64 %floats, 0
-  br i1 %plain, label %nothing, label %some
-nothing:
-  call void @Py_IncRef(ptr %none)
-  ret ptr %none
-some:
   %behind.inputs = add i64 %inputs, 1
   %first.float = add i64 %behind.inputs, %attributes
   %shapes.and.codes = shl i64 %inputs, 1
@@ -644,7 +660,7 @@ some:
   %no.dict = icmp eq ptr %by.name, null
   br i1 %no.dict, label %failed, label %each
 each:
-  %i = phi i64 [ 0, %some ], [ %next, %entered ]
+  %i = phi i64 [ 0, %start ], [ %next, %entered ]
   %next = add i64 %i, 1
   %float.number = add i64 %first.float, %i
   %name.number = add i64 %first.name, %i
@@ -655,20 +671,66 @@ each:
   br i1 %refused, label %undo, label %entered
 entered:
   %more = icmp slt i64 %next, %floats
-  br i1 %more, label %each, label %wrap
-wrap:
+  br i1 %more, label %each, label %done
+undo:
+  call void @Py_DecRef(ptr %by.name)
+  br label %failed
+failed:
+  ret ptr null
+done:
+  ret ptr %by.name
+}
+
+; What a recorded call says beyond its pattern: its floats by name, and the cells that it keeps; null with an exception
+; set. `cells`: of its results, where it keeps some.
+define internal ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cells) {
+start:
+  %none = call ptr @object(ptr %objects, i64 {OBJECT_NONE})
+  %floats = call i64 @word(ptr %cache, i64 {FLOATS})
+  %saving.word = call i64 @word(ptr %entry, i64 {ENTRY_IS_SAVING})
+  %without.floats = icmp eq i64 %floats, 0
+  %without.cells = icmp eq i64 %saving.word, 0
+  %plain = and i1 %without.floats, %without.cells
+  br i1 %plain, label %nothing, label %some
+nothing:
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+some:
+  br i1 %without.floats, label %no.floats, label %name
+no.floats:
+  call void @Py_IncRef(ptr %none)
+  br label %named
+name:
+  %by.name = call ptr @floats(ptr %entry, ptr %cache, ptr %given, i64 %floats)
+  %no.dict = icmp eq ptr %by.name, null
+  br i1 %no.dict, label %failed, label %named
+named:
+  %first = phi ptr [ %none, %no.floats ], [ %by.name, %name ]
+  br i1 %without.cells, label %no.cells, label %keep
+no.cells:
+  call void @Py_IncRef(ptr %none)
+  br label %kept
+keep:
+  %list = call ptr @saved(ptr %entry, ptr %objects, ptr %cells)
+  %no.list = icmp eq ptr %list, null
+  br i1 %no.list, label %without.list, label %kept
+without.list:
+  call void @Py_DecRef(ptr %first)
+  br label %failed
+kept:
+  %second = phi ptr [ %none, %no.cells ], [ %list, %keep ]
   %tuple = call ptr @PyTuple_New(i64 3)
   %no.tuple = icmp eq ptr %tuple, null
   br i1 %no.tuple, label %undo, label %fill
 fill:
   call void @Py_IncRef(ptr %none)
-  call void @Py_IncRef(ptr %none)
-  %first = call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %by.name)
-  %second = call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %none)
-  %third = call i32 @PyTuple_SetItem(ptr %tuple, i64 2, ptr %none)
+  %of.first = call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %first)
+  %of.second = call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %second)
+  %of.third = call i32 @PyTuple_SetItem(ptr %tuple, i64 2, ptr %none)
   ret ptr %tuple
 undo:
-  call void @Py_DecRef(ptr %by.name)
+  call void @Py_DecRef(ptr %first)
+  call void @Py_DecRef(ptr %second)
   br label %failed
 failed:
   ret ptr null
@@ -748,14 +810,14 @@ done:
 }
 
 ; The Variable of a call that was computed into a cell; null with an exception set. References to the values of the
-; inputs and to the cell are taken over.
-define internal ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell) {
+; inputs and to the cell are taken over. `cells`: of all its results, where it keeps some.
+define internal ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell, ptr %cells) {
 start:
   %values = call ptr @input_values(ptr %entry, ptr %given)
   %no.values = icmp eq ptr %values, null
   br i1 %no.values, label %failed, label %valued
 valued:
-  %extra = call ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given)
+  %extra = call ptr @extra(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cells)
   %no.extra = icmp eq ptr %extra, null
   br i1 %no.extra, label %without.extra, label %make
 without.extra:
@@ -1126,6 +1188,8 @@ dropped:
   br label %unknown
 computed:
   %item = load ptr, ptr %items
+  %auxiliary = getelementptr ptr, ptr %items, i64 1
+  %auxiliary.count = sub i64 %outputs, 1
   br i1 %records, label %record.computed, label %shaped
 record.computed:
   br i1 %is.tuple, label %record.tuple, label %record
@@ -1135,7 +1199,11 @@ record.tuple:
   ret ptr %variables
 record:
   %cell = phi ptr [ %shared.cell, %record.view ], [ %item, %record.computed ]
-  %variable = call ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell)
+  %cells = phi ptr [ null, %record.view ], [ %items, %record.computed ]
+  %rest = phi ptr [ null, %record.view ], [ %auxiliary, %record.computed ]
+  %rest.count = phi i64 [ 0, %record.view ], [ %auxiliary.count, %record.computed ]
+  %variable = call ptr @recorded(ptr %entry, ptr %cache, ptr %objects, ptr %given, ptr %cell, ptr %cells)
+  call void @drop(ptr %rest, i64 %rest.count)
   call void @Py_DecRef(ptr %owner)
   ret ptr %variable
 shaped:
@@ -1146,6 +1214,7 @@ tuple:
   %arrays = call ptr @together(ptr %items, i64 %outputs)
   ret ptr %arrays
 single:
+  call void @drop(ptr %auxiliary, i64 %auxiliary.count)
   ret ptr %item
 unknown:
   call void @Py_IncRef(ptr %none)

@@ -14,11 +14,11 @@ from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
-    BRIEF_US,
     MOVED,
     ODD_PAIRS,
     REALS,
     in_floats32,
+    is_brief,
     kernels_by_dtype,
     launch,
     moved_as,
@@ -48,7 +48,6 @@ _NARROW = 32  # elements of a row, of which one vector at a time is quicker than
 _LEAST_SHORTS = 8  # of 16 bits in a row of an odd number: fewer, one by one, take longer than between casts
 _LEAST_HALVES = 4  # float16 in a row of a gradient; a vector of four has no conversion that waits
 _ELEMENTS_PER_US = 1500.0  # a cautious rate of one core, for the number of shares
-_BRIEF_ROWS = 128  # each takes some tens of nanoseconds, however short it is
 
 
 def _build_embed(dtype: str) -> Callable[..., int]:
@@ -190,5 +189,5 @@ def prepare(call: Call) -> Prepared:
     # Each share of a gradient reads all indices, which short rows would not be worth.
     parts = share_count(work_us, index.size if forward else min(rows, length))
     arguments = (Block.index, Block.table, Block.chosen) if forward else (Block.chosen, Block.index, Block.table)
-    is_brief = forward and work_us <= BRIEF_US and index.size <= _BRIEF_ROWS
-    return launch(kernel, words, arguments, parts=parts, is_brief=is_brief, errors=_ERRORS)
+    brief = forward and is_brief(work_us, index.size)
+    return launch(kernel, words, arguments, parts=parts, is_brief=brief, errors=_ERRORS)

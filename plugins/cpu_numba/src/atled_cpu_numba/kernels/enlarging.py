@@ -11,7 +11,15 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import MOVED, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    MOVED,
+    is_brief,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -123,5 +131,12 @@ def prepare(call: Call) -> Prepared:
     words = filled(Block, rows=rows, length=x.shape[end - 1], repeats=kernel[-1], inner=inner, axes=len(before))
     for axis, repeats in list(zip(before, kernel[:-1], strict=True))[::-1]:
         words += filled(Entry, size=y.shape[axis], repeats=repeats)
-    parts = share_count((x.size + y.size) * x.dtype.itemsize / _BYTES_PER_US, rows)
-    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts, note="rows")
+    work_us = (x.nbytes + y.nbytes) / _BYTES_PER_US
+    return launch(
+        _KERNELS[moved_as(x.dtype)],
+        words,
+        (Block.x, Block.y),
+        parts=share_count(work_us, rows),
+        is_brief=is_brief(work_us, rows),
+        note="rows",
+    )

@@ -10,7 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import MOVED, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    MOVED,
+    is_brief,
+    kernels_by_dtype,
+    launch,
+    moved_as,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -108,6 +116,7 @@ def prepare(call: Call) -> Prepared:
     planes = x.size // (rows * length)
     words = filled(Block, planes=planes, rows=rows, length=length, reverses=int(reverses), axes=len(before))
     words += before[::-1]
-    parts = share_count(2 * x.size * x.dtype.itemsize / _BYTES_PER_US, planes * rows)
+    work_us = 2 * x.nbytes / _BYTES_PER_US
+    parts, brief = share_count(work_us, planes * rows), is_brief(work_us, planes * rows)
     note = "reversed rows" if reverses else "rows in reversed order"
-    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts, note=note)
+    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts, is_brief=brief, note=note)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import BRIEF_US, MOVED, in_floats32, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import MOVED, in_floats32, is_brief, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -36,7 +36,6 @@ class Block:
 
 
 _PIECE_WORDS = size_of(Piece)
-_BRIEF_ROWS = 128  # of all arrays; each takes some tens of nanoseconds, however short it is
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 _SMALL_BYTES_PER_US = 40000.0  # of arrays that are in its own cache, as small ones are
 
@@ -104,5 +103,5 @@ def prepare(call: Call) -> Prepared:
     arguments = (*places, Block.whole) if joins else (Block.whole, *places)
     moved = 2 * whole.nbytes
     work_us = moved / _BYTES_PER_US
-    is_brief = moved / _SMALL_BYTES_PER_US <= BRIEF_US and rows * len(pieces) <= _BRIEF_ROWS
-    return launch(_KERNELS[size], words, arguments, parts=share_count(work_us, rows), is_brief=is_brief)
+    brief = is_brief(moved / _SMALL_BYTES_PER_US, rows * len(pieces))
+    return launch(_KERNELS[size], words, arguments, parts=share_count(work_us, rows), is_brief=brief)

@@ -12,6 +12,7 @@ from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
     REALS,
+    is_brief,
     kernels_by_dtype,
     launch,
     narrow_dtypes,
@@ -152,11 +153,13 @@ def prepare(call: Call) -> Prepared:
     )
     for axis in before[::-1]:
         words += filled(Entry, **axis._asdict())
+    work_us = (x.nbytes + y.nbytes) / _BYTES_PER_US
     return launch(
         _KERNELS[x.dtype.name],
         words,
         (Block.x, Block.y),
-        parts=share_count((x.size + y.size) * x.dtype.itemsize / _BYTES_PER_US, padded_rows),
+        parts=share_count(work_us, padded_rows),
+        is_brief=is_brief(work_us, padded_rows),
         attributes={"constant_value": Block.value},
         note="rows",
     )

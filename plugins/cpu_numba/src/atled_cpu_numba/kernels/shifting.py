@@ -13,6 +13,7 @@ from atled.plugin import Call, Prepared, shift_sources
 from atled_cpu_numba.kernels.shared.launch import (
     MOVED,
     REALS,
+    is_brief,
     kernels_by_dtype,
     launch,
     moved_as,
@@ -105,5 +106,6 @@ def prepare(call: Call) -> Prepared:
     words += sizes
     for axis, (size, shift) in enumerate(zip(sizes, shifts, strict=True)):
         words += (shift_sources(size, shift, call.attributes["border_mode"]) * math.prod(sizes[axis + 1 :])).tolist()
-    parts = share_count(x.size / _ELEMENTS_PER_US, samples)
-    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts)
+    work_us = x.size / _ELEMENTS_PER_US
+    arguments, parts = (Block.x, Block.y), share_count(work_us, samples)
+    return launch(_KERNELS[moved_as(x.dtype)], words, arguments, parts=parts, is_brief=is_brief(work_us))

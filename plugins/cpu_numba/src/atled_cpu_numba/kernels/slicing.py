@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import (
-    BRIEF_US,
     MOVED,
     ODD_PAIRS,
     in_floats32,
+    is_brief,
     launch,
     refuse_floats,
     share_count,
@@ -36,7 +36,6 @@ class Block:
 
 
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
-_BRIEF_ROWS = 128  # each takes some tens of nanoseconds, however short it is
 
 
 def _build() -> Callable[..., int]:
@@ -123,5 +122,4 @@ def prepare(call: Call) -> Prepared:
     moved = 4 * rows * (whole if writes else 2 * piece)
     arguments = (Block.piece, Block.whole) if writes else (Block.whole, Block.piece)
     work_us = moved / _BYTES_PER_US
-    is_brief = work_us <= BRIEF_US and rows <= _BRIEF_ROWS
-    return launch(_KERNEL, words, arguments, parts=share_count(work_us, rows), is_brief=is_brief)
+    return launch(_KERNEL, words, arguments, parts=share_count(work_us, rows), is_brief=is_brief(work_us, rows))

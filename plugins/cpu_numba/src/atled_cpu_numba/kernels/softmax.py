@@ -20,12 +20,12 @@ from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
-    BRIEF_US,
     NARROW,
     REALS,
     fitting_shares,
     has_empty,
     in_lines,
+    is_brief,
     kernels_by_dtype,
     launch,
     narrow_dtypes,
@@ -77,7 +77,6 @@ _FEWEST_NARROW = 64  # in a row that is taken as it is: what `narrow_maxima` tak
 _SHORT_ROW_BYTES = 1 << 14
 _FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace than they carry if there are less
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
-_BRIEF_ROWS = 128  # each takes some tens of nanoseconds, however short it is
 
 
 def _make_loss() -> Any:
@@ -394,7 +393,7 @@ def _prepare_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepa
         filled(Forward, **sizes),
         _arguments(call),
         parts=share_count(work_us, outer),
-        is_brief=work_us <= BRIEF_US and outer <= _BRIEF_ROWS,
+        is_brief=is_brief(work_us, outer),
         errors=_ERRORS if has_labels else None,
         note="rows",
     )

@@ -13,9 +13,9 @@ from functools import partial
 
 from atled.plugin import Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import (
-    BRIEF_US,
     MOVED,
     REALS,
+    is_brief,
     kernels_by_dtype,
     launch,
     moved_as,
@@ -189,8 +189,8 @@ def prepare(call: Call) -> Prepared:
     units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
     work_us = x.size / _ELEMENTS_PER_US
     note = "rows" if last.x == 1 else "blocks"
-    parts, is_brief = share_count(work_us, units), work_us <= BRIEF_US
-    return launch(_KERNELS[kernel], words, (Block.x, Block.y), parts=parts, is_brief=is_brief, note=note)
+    parts, brief = share_count(work_us, units), is_brief(work_us)
+    return launch(_KERNELS[kernel], words, (Block.x, Block.y), parts=parts, is_brief=brief, note=note)
 
 
 def _in_pairs(axes: list[_Axis]) -> list[_Axis] | None:

@@ -25,6 +25,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     STREAMED_BYTES,
     fitting_shares,
     in_lines,
+    is_brief,
     kernels_by_dtype,
     launch,
     narrow_dtypes,
@@ -344,13 +345,15 @@ def _prepare_planar(call: Call) -> Prepared:
         strip=strip,
         **window_words(height, width),
     )
-    parts = fitting_shares(share_count((large.size + small.size) / _ELEMENTS_PER_US, planes), max(1, share_bytes))
+    work_us = (large.size + small.size) / _ELEMENTS_PER_US
+    parts = fitting_shares(share_count(work_us, planes), max(1, share_bytes))
     arguments = (*_ARGUMENTS[name][:2], NO_WORD) if alone else _ARGUMENTS[name]
     prepared = launch(
         kernel or (maxima.MAXIMA_ALONE if alone else _KERNELS[name])[dtype],
         words,
         (*arguments, *((Block.workspace,) if share_bytes else ())),
         parts=parts,
+        is_brief=is_brief(work_us, planes),
         workspace=share_bytes * parts,
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
         note=note,

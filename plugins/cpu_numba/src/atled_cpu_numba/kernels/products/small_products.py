@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.shared.launch import BRIEF_US, REALS, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, is_brief, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
 
@@ -355,7 +355,7 @@ def prepare(
         filled(Block, **sizes),
         arguments,
         parts=share_count(work_us, sizes["batch"]),
-        is_brief=work_us <= BRIEF_US,
+        is_brief=is_brief(work_us),
         after={0: Block.after} if carries else None,
         note="small tiles",
     )

@@ -21,10 +21,10 @@ from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
-    BRIEF_US,
     STREAMED_BYTES,
     float_bits,
     in_lines,
+    is_brief,
     kernels_by_dtype,
     launch,
     most_shares,
@@ -34,7 +34,6 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _BYTES_PER_US = 50e3  # a cautious rate of one core, for the number of shares
-_BRIEF_ROWS = 128  # each takes up to some tens of nanoseconds, however short it is
 _STRETCH = 4096
 _STRETCH_ROWS = 256
 _RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
@@ -283,7 +282,7 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
         (Block.x, Block.y),
         parts=share_count(work_us, kept),
         most_parts=most_shares(kept),
-        is_brief=work_us <= BRIEF_US and kept <= _BRIEF_ROWS,
+        is_brief=is_brief(work_us, kept),
         before={0: Block.carried} if can_carry else None,
         range_bytes={0: carried_bytes} if can_carry else None,
         after={0: Block.after} if can_carry and is_simple else None,

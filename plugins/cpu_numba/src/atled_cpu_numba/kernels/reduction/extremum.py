@@ -20,6 +20,7 @@ from atled_cpu_numba.kernels.shared.indices import make_are_within
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
     MOVED,
+    is_brief,
     kernels_by_dtype,
     launch,
     moved_as,
@@ -355,7 +356,8 @@ def prepare(call: Call) -> Prepared:
     size, is_whole = call.inputs[0].dtype.itemsize, by_rows or words[Block.unit_columns] >= groups.kept_inner
     of_one = groups.reduced_outer * groups.reduced_inner * (1 if by_rows else groups.kept_inner)
     if by_rows or (is_whole and of_one * size <= _SMALL_BYTES):
-        prepared = launch(kernel, words, found, parts=parts, note=note)
+        brief = is_brief(work_us, groups.kept_outer * (groups.kept_inner if by_rows else groups.reduced_outer))
+        prepared = launch(kernel, words, found, parts=parts, is_brief=brief, note=note)
         # Of each unit the elements of x must lie together.
         fits = call.outputs[0].size and not (by_rows and groups.reduced_outer > 1)
         units = call.outputs[0].size if by_rows else groups.kept_outer

@@ -23,6 +23,7 @@ from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
     in_lines,
+    is_brief,
     kernels_by_dtype,
     launch,
     narrow_dtypes,
@@ -235,7 +236,8 @@ def prepare(call: Call) -> Prepared:
     if groups.reduced_inner != 1 or groups.kept_inner == 1:
         if not are_long(groups):
             parts = share_count(work_us, kept)
-            return launch(_ROWS[dtype], words, (Block.x, Block.y), parts=parts, note="products of rows")
+            brief = is_brief(work_us, kept)
+            return launch(_ROWS[dtype], words, (Block.x, Block.y), parts=parts, is_brief=brief, note="products of rows")
         words[Block.stretch] = STRETCH
         units = kept * groups.reduced_outer * -(-groups.reduced_inner // STRETCH)
         return launch(

@@ -26,7 +26,8 @@ MOVED = ("16 bits", *REALS)  # by kernels that only move elements, those of 16 b
 # for it takes 1 us, and what one core has in its caches is then read by the other. With shares of 30 us an encoder took
 # .92 of one core's time on two cores of Zen 3, with shares of 15 us .73, with shorter ones no less than .70.
 SHARE_US = 12.0
-BRIEF_US = 4.0  # for which the interpreter lock is not worth giving away, see `Native.is_brief`: other threads wait
+_BRIEF_US = 4.0  # for which the interpreter lock is not worth giving away, see `Native.is_brief`: other threads wait
+_BRIEF_ROWS = 128  # each takes some tens of nanoseconds, however short it is
 MOST_WORKSPACE_BYTES = 256 << 20
 # A result of that size is written past the caches where nothing is computed on it in pieces: before it is read again,
 # most of it would have left them.
@@ -71,6 +72,11 @@ def share_count(work_us: float, units: int) -> int:
         return 1
     count = max(1, int(min(2 * threads, units, work_us / SHARE_US)))
     return threads if threads < count < 2 * threads else count
+
+
+def is_brief(work_us: float, rows: int = 1) -> bool:
+    """Whether a call keeps the interpreter lock.  rows: that it takes one by one, or other pieces."""
+    return work_us <= _BRIEF_US and rows <= _BRIEF_ROWS
 
 
 def most_shares(units: int) -> int:
