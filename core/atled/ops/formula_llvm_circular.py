@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from atled.ops import formula_llvm_double
 from atled.ops.formula_llvm_math import DOUBLE, FLOAT, LN2_HIGH, LN2_LOW, Real, scaled_exp
@@ -182,18 +183,24 @@ def _area_of(r: Real, x: str, sinh: str, cosh: str) -> str:
     return r.select(r.compare("olt", x, r.literal(math.inf)), result, x)
 
 
-def _asinh(r: Real, x: str) -> str:
+Area = Callable[[Real, str, str, str], str]
+"""The y of a positive x, which is sinh(y) or cosh(y), from both: area_of(r, x, sinh, cosh), for one type."""
+
+
+def asinh_by(area_of: Area, r: Real, x: str) -> str:
+    """asinh(x)."""
     size = r.intrinsic("fabs", x)
     root = r.intrinsic("sqrt", r.add(r.mul(size, size), r.literal(1.0)))
-    return r.intrinsic("copysign", _area_of(r, size, size, root), x)
+    return r.intrinsic("copysign", area_of(r, size, size, root), x)
 
 
-def _acosh(r: Real, x: str) -> str:
+def acosh_by(area_of: Area, r: Real, x: str) -> str:
+    """acosh(x)."""
     # x**2 - 1 = t**2 + 2 t, and t = x - 1 is exact where that is small.
     one = r.literal(1.0)
     t = r.sub(x, one)
     root = r.intrinsic("sqrt", r.add(r.mul(t, t), r.add(t, t)))
-    return r.select(r.compare("olt", x, one), r.literal(math.nan), _area_of(r, x, root, x))
+    return r.select(r.compare("olt", x, one), r.literal(math.nan), area_of(r, x, root, x))
 
 
 # Of 0.75: P brings 1 - |x| into [0.75, 1.5), from where s is -1/11 to 5/11. Where P is above 1, |x| is 1/4 or more, so
@@ -224,8 +231,8 @@ CIRCULAR_OF_BOTH: dict[str, Callable[[Real, str], str]] = {"asin": _asin, "acos"
 CIRCULAR: dict[str, Callable[[Real, str], str]] = {
     **CIRCULAR_OF_BOTH,
     "atan": _atan,
-    "asinh": _asinh,
-    "acosh": _acosh,
+    "asinh": partial(asinh_by, _area_of),
+    "acosh": partial(acosh_by, _area_of),
     "atanh": _atanh,
 }
 """All of them, on values of a `Real` of float32."""

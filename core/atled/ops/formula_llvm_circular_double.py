@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
-from atled.ops.formula_llvm_circular import CIRCULAR_OF_BOTH, turned, with_sign_of
+from atled.ops.formula_llvm_circular import CIRCULAR_OF_BOTH, acosh_by, asinh_by, turned, with_sign_of
 from atled.ops.formula_llvm_double import (
     LN2_HIGH,
     LN2_LOW,
@@ -79,20 +80,6 @@ def _area_of(r: Real, x: str, sinh: str, cosh: str) -> str:
     return r.select(r.compare("olt", x, r.literal(math.inf)), result, x)
 
 
-def _asinh(r: Real, x: str) -> str:
-    size = r.intrinsic("fabs", x)
-    root = r.intrinsic("sqrt", r.add(r.mul(size, size), r.literal(1.0)))
-    return r.intrinsic("copysign", _area_of(r, size, size, root), x)
-
-
-def _acosh(r: Real, x: str) -> str:
-    # x**2 - 1 = t**2 + 2 t, and t = x - 1 is exact where that is small.
-    one = r.literal(1.0)
-    t = r.sub(x, one)
-    root = r.intrinsic("sqrt", r.add(r.mul(t, t), r.add(t, t)))
-    return r.select(r.compare("olt", x, one), r.literal(math.nan), _area_of(r, x, root, x))
-
-
 def _atanh(r: Real, x: str) -> str:
     # As that of float32: half the logarithm of (1 + |x|) / (1 - |x|), with P = 2**k from the denominator alone.
     let = r.code.let
@@ -117,8 +104,8 @@ def _atanh(r: Real, x: str) -> str:
 CIRCULAR_DOUBLE: dict[str, Callable[[Real, str], str]] = {
     **CIRCULAR_OF_BOTH,
     "atan": _atan,
-    "asinh": _asinh,
-    "acosh": _acosh,
+    "asinh": partial(asinh_by, _area_of),
+    "acosh": partial(acosh_by, _area_of),
     "atanh": _atanh,
 }
 """The functions by their names in the formula language, on values of a `Real` of float64."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.ops.formula_llvm_math import LOG2E, Code, Real, expm1_of, log_edges
+from atled.ops.formula_llvm_math import LOG2E, Code, Real, expm1_of, log2_of, log_edges
 
 # ln 2 in two parts (Cephes, exp.c): 11 digits times the first are exact in float64.
 LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
@@ -205,11 +205,7 @@ def _log(r: Real, x: str) -> str:
 def _log2(r: Real, x: str) -> str:
     k, mantissa = exponent_of_any(r, x)
     t = r.sub(mantissa, r.literal(1.0))
-    rest = r.sub(_log_sum(r, t, r.literal(0.0)), t)
-    # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
-    fraction = r.literal(LOG2E - 1.0)
-    low = r.add(r.add(r.mul(t, fraction), r.mul(rest, fraction)), rest)
-    return log_edges(r, x, r.add(r.add(t, low), k))
+    return log2_of(r, x, k, t, r.sub(_log_sum(r, t, r.literal(0.0)), t))
 
 
 def log1p(r: Real, x: str) -> str:

@@ -352,14 +352,18 @@ def _log(r: Real, x: str) -> str:
     return log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
-def _log2(r: Real, x: str) -> str:
-    k, mantissa = exponent_of_any(r, x)
-    t = r.sub(mantissa, r.literal(1.0))
-    rest = r.sub(_log_sum(r, t, r.literal(0.0)), t)
+def log2_of(r: Real, x: str, k: str, t: str, rest: str) -> str:
+    """log2(x) = k + log2(1 + t), of log(1 + t) = t + rest."""
     # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
     fraction = r.literal(LOG2E - 1.0)
     low = r.add(r.add(r.mul(t, fraction), r.mul(rest, fraction)), rest)
     return log_edges(r, x, r.add(r.add(t, low), k))
+
+
+def _log2(r: Real, x: str) -> str:
+    k, mantissa = exponent_of_any(r, x)
+    t = r.sub(mantissa, r.literal(1.0))
+    return log2_of(r, x, k, t, r.sub(_log_sum(r, t, r.literal(0.0)), t))
 
 
 def _log1p(r: Real, x: str) -> str:
