@@ -310,7 +310,7 @@ class Described:
         ):
             return self._called(*entry)
         operands = tuple(self._identity(number) for number in entry[1])
-        key = (spec.name, operands, about, self._scopes[-1] if self._scopes else None)
+        key = (spec, operands, about, self._scopes[-1] if self._scopes else None)
         found = self._calls.get(key)
         if found is None:
             found = self._calls[key] = self._called(*entry)

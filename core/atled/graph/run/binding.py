@@ -483,10 +483,12 @@ class Binding:
                     free.pop()
                 except IndexError:
                     free = self._moved()
+
             before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
             states = saved(self._states) if self._states else b""
             if progress is None and self.plan.moving is not None:
                 progress = Progress()
+
             interruption: BaseException | None = None
             count = self._count
             if count is not None:  # that of a run which this one interrupts, as code of a handler of a signal may
@@ -517,10 +519,7 @@ class Binding:
                 if progress is not None and self._is_complete(progress):
                     interruption = error
                 else:
-                    go_back(self.random_states[:drawn], 1)
-                    for state, values in zip(self._drawn_inside, before, strict=True):
-                        state[...] = values
-                    restore(self._states, states)
+                    self._go_back(drawn, before, states)
                     if isinstance(error, DeviceLostError) and self._on_devices is not None:
                         self._on_devices.go_back()
                     raise
@@ -537,6 +536,7 @@ class Binding:
                     for cell in self._computed:
                         cell.last_run = version
                         cell.writer = 0
+
             if EXPECTING and self.random_states:
                 self.remember(id(self.random_states), partial(go_back, self.random_states))
             if self._on_devices is not None:
@@ -549,6 +549,16 @@ class Binding:
                 self.last_run.number = next(WRITES)
             if interruption is not None:
                 raise interruption
+
+    def _go_back(self, drawn: int, drawn_inside: Sequence[np.ndarray], states: bytes) -> None:
+        """Have random states and states of ops as they were before a run that failed.
+
+        drawn: how many random states it has counted up.
+        """
+        go_back(self.random_states[:drawn], 1)
+        for state, values in zip(self._drawn_inside, drawn_inside, strict=True):
+            state[...] = values
+        restore(self._states, states)
 
     def _run_observed(self, progress: Progress) -> None:
         if self._runs_alone:
