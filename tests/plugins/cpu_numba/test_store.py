@@ -152,6 +152,21 @@ def test_threads_compile_a_kernel_once(compile_count: list[str]) -> None:
     assert compile_count == ["sum"]
 
 
+def test_kernels_may_be_made_while_those_that_there_are_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> Any:
+        raise AssertionError("it is not compiled")
+
+    first, late = Kernel("first", build), []
+    files_of = store._build_files
+
+    def files_while_another_thread_imports(build: Any) -> list[str]:
+        late.append(Kernel("late", build))
+        return files_of(build)
+
+    monkeypatch.setattr(store, "_build_files", files_while_another_thread_imports)
+    assert first in store.registered(str(Path(__file__).parent))
+
+
 def test_processes_that_compile_at_once_agree(folder: Path) -> None:
     program = f"""
 import ctypes

@@ -36,7 +36,7 @@ _NUMBA_SETTINGS = (
     "NUMBA_SLP_VECTORIZE",
 )
 
-_registered: weakref.WeakSet[Kernel] = weakref.WeakSet()
+_registered: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()  # by identity, while they live
 
 _lock = threading.RLock()  # reentrant: the build of one kernel may ask for another one
 _is_waited_for = False  # whether the thread that forks has it
@@ -141,7 +141,7 @@ class Kernel(_StoredKernel):
         self.parameters = parameters
         self.sources = sources
         self._text_key = ""
-        _registered.add(self)
+        _registered[id(self)] = self
 
     def text_key(self) -> str:
         """Key in the archive of texts: 64 hexadecimal digits over everything that numba's IR depends on."""
@@ -221,7 +221,9 @@ def registered(folder: str) -> list[Kernel]:
     """The kernels made so far whose `build` is written in a file below `folder`."""
     from pathlib import Path  # lazy: catalogues and tests ask, and it takes 5 ms
 
-    return [kernel for kernel in _registered if Path(_build_files(kernel.build)[0]).is_relative_to(folder)]
+    # A list of references: another thread may make kernels meanwhile, by an import.
+    kernels = [kernel for reference in _registered.valuerefs() if (kernel := reference()) is not None]
+    return [kernel for kernel in kernels if Path(_build_files(kernel.build)[0]).is_relative_to(folder)]
 
 
 def warm(kernels: Iterable[Kernel | IRKernel]) -> None:
