@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +18,7 @@ from atled.files.opening import open_regular
 from atled.files.unpacking import Unpacked
 from atled.limits.sizes import misfit, shown
 from atled.variable import Variable
+from atled_contexts.signals import handlers_wait
 
 # HDF5 reserves the numbers below 256 for the filters that it brings itself; for others it would look for a shared
 # library and run it, but for LZF, which is part of h5py.
@@ -40,16 +41,37 @@ def h5py_library(asked: str) -> ModuleType:
 def h5_image(asked: str, params: dict[str, Variable]) -> bytes:
     """The bytes of an HDF5 file with these parameters."""
     h5py = h5py_library(asked)
-    # In memory first: HDF5 does not recover from a write that fails, and stays behind with a file it cannot close.
     buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
+    with written_h5(h5py, buffer) as file:
         for index, (key, param) in enumerate(params.items()):
             check_h5_name(asked, key)
-            dataset = file.create_dataset(key, data=host_values(param))
-            dataset.attrs["need_grad"] = param.need_grad
-            dataset.attrs["index"] = index
+            with handlers_wait():
+                dataset = file.create_dataset(key, data=host_values(param))
+                dataset.attrs["need_grad"] = param.need_grad
+                dataset.attrs["index"] = index
     # Not getbuffer(): where an error keeps the view in a cycle, Python 3.13 cannot free the buffer under it.
     return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def written_h5(h5py: ModuleType, buffer: io.BytesIO) -> Iterator[Any]:
+    """A new HDF5 file in memory, complete behind the block.
+
+    In memory: HDF5 does not recover from a write that fails, and stays behind with a file that it cannot close.
+
+    Here, and where h5py is called with a file, handlers of signals wait. h5py drops objects amid its calls; handlers
+    that are due run in the callbacks of weak references to these, and what one raises there, as Ctrl-C does, is printed
+    and lost.
+    """
+    file = None
+    try:
+        with handlers_wait():
+            file = h5py.File(buffer, "w")
+        yield file
+    finally:
+        if file is not None:
+            with handlers_wait():
+                file.close()
 
 
 def check_h5_name(asked: str, key: str) -> None:
@@ -77,7 +99,8 @@ def read_h5(asked: str, source: str | io.BytesIO) -> list[Entry]:
     with contextlib.closing(h5_datasets(asked, source)) as datasets:
         for group, name, dataset in datasets:
             key = f"{group}/{name}" if group else name
-            loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, dataset, unpacked))
+            with handlers_wait():
+                loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, dataset, unpacked))
     return sorted(loaded, key=lambda item: (item.order, item.key))
 
 
@@ -92,7 +115,7 @@ def h5_unpacked(asked: str, source: str | io.BytesIO) -> Unpacked:
 def h5_datasets(asked: str, source: str | io.BytesIO) -> Generator[tuple[str, str, Any], None, None]:
     """Group, name and identifier of each dataset of a file, group after group; to be closed, which closes the file."""
     h5py = h5py_library(asked)
-    with reading(asked):
+    with handlers_wait(), reading(asked):
         file = h5py.File(source, "r")
     with file:
         seen: set[int] = set()
@@ -100,11 +123,12 @@ def h5_datasets(asked: str, source: str | io.BytesIO) -> Generator[tuple[str, st
         groups = [("", file.id)]
         while groups:
             group, members = groups.pop()
-            with reading(f"{asked}, group {group!r}"):
+            with handlers_wait(), reading(f"{asked}, group {group!r}"):
                 names = [name.decode() for name in members]
             for name in names:
                 key = f"{group}/{name}" if group else name
-                found = _entry(h5py, f"{asked}, key {key!r}", members, name, seen)
+                with handlers_wait():
+                    found = _entry(h5py, f"{asked}, key {key!r}", members, name, seen)
                 if isinstance(found, h5py.h5g.GroupID):
                     groups.append((key, found))
                 else:

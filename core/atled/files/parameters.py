@@ -20,6 +20,7 @@ from atled.graph.record.value import Value
 from atled.named_tuple import NamedTuple
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.variable import Variable, check_by_name
+from atled_contexts.signals import handlers_wait
 
 _DEFAULT = ".npz"  # the one that needs no further library
 
@@ -156,11 +157,12 @@ def take(asked: str, loaded: list[Entry]) -> None:
         while new:
             made[new[0].key] = _variable(new[0])
             new.popleft()
-        with written_together([param.data.cell for _, param in known]):
-            for item, param in known:
-                param.d = item.values
-        for key, param in made.items():
-            set_parameter(key, param)
+        with handlers_wait():  # what one raises, as Ctrl-C does, would come amid the changes
+            with written_together([param.data.cell for _, param in known]):
+                for item, param in known:
+                    param.d = item.values
+            for key, param in made.items():
+                set_parameter(key, param)
 
 
 def _stored(asked: str, item: Entry) -> Variable | None:

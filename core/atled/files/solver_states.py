@@ -12,11 +12,12 @@ import numpy as np
 
 from atled.errors import RefusedError, four_parts, listing
 from atled.files.entry import as_float32, host_values, read_bytes, refusal
-from atled.files.hdf5 import check_h5_name, dataset_values, h5_datasets, h5_unpacked, h5py_library
+from atled.files.hdf5 import check_h5_name, dataset_values, h5_datasets, h5_unpacked, h5py_library, written_h5
 from atled.files.messages import library, new_message
 from atled.files.parameters import write_beside
 from atled.files.protobuf import floats, serialized, set_floats
 from atled.variable import Variable
+from atled_contexts.signals import handlers_wait
 
 _SAVE_AGAIN = "save the states again with Solver.save_states, or load another file"
 _STEPS = "t"
@@ -115,15 +116,16 @@ def _h5_image(asked: str, states: States) -> bytes:
     """A group per parameter with a dataset per state, and the count of updates as `t`."""
     h5py = h5py_library(asked)
     buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
+    with written_h5(h5py, buffer) as file:
         for index, (key, state) in enumerate(states.items()):
             check_h5_name(asked, key)
-            group = file.create_group(key)
-            group.attrs["index"] = index
-            for number, (name, variable) in enumerate(state.pstate.items()):
-                dataset = group.create_dataset(name, data=host_values(variable))
-                dataset.attrs["index"] = number
-            group.create_dataset(_STEPS, data=np.int64(state.t))
+            with handlers_wait():
+                group = file.create_group(key)
+                group.attrs["index"] = index
+                for number, (name, variable) in enumerate(state.pstate.items()):
+                    dataset = group.create_dataset(name, data=host_values(variable))
+                    dataset.attrs["index"] = number
+                group.create_dataset(_STEPS, data=np.int64(state.t))
     return buffer.getvalue()
 
 
@@ -133,7 +135,8 @@ def _read_h5(asked: str, path: str) -> dict[str, SolverState]:
     values: dict[str, dict[str, np.ndarray]] = {}
     with contextlib.closing(h5_datasets(asked, path)) as datasets:
         for group, name, dataset in datasets:
-            found = dataset_values(h5py, f"{asked}, group {group!r}, {name!r}", dataset, unpacked)
+            with handlers_wait():
+                found = dataset_values(h5py, f"{asked}, group {group!r}, {name!r}", dataset, unpacked)
             values.setdefault(group, {})[name] = found
     # Taken out one by one: a state holds copies.
     return {group: _state(f"{asked}, group {group!r}", values.pop(group)) for group in list(values)}

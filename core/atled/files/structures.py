@@ -12,9 +12,10 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.files.entry import reading, refusal
-from atled.files.hdf5 import dataset_values, h5_datasets, h5_unpacked, h5py_library
+from atled.files.hdf5 import dataset_values, h5_datasets, h5_unpacked, h5py_library, written_h5
 from atled.files.opening import open_regular
 from atled.files.replacing import replacing
+from atled_contexts.signals import handlers_wait
 
 _FORMAT = "atled structure 1"
 _HDF5 = b"\x89HDF"
@@ -32,12 +33,13 @@ def save_structure(path: str | os.PathLike[str], value: Any) -> None:
     arrays: list[np.ndarray] = []
     text = json.dumps({"format": _FORMAT, "value": _plain(asked, value, "", arrays)})
     h5py = h5py_library(asked)
-    # In memory first: HDF5 does not recover from a write that fails.
     buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
-        file.create_dataset("description", data=np.frombuffer(text.encode(), np.uint8))
-        for number, array in enumerate(arrays):
-            file.create_dataset(f"arrays/{number}", data=array)
+    named = {"description": np.frombuffer(text.encode(), np.uint8)}
+    named.update((f"arrays/{number}", array) for number, array in enumerate(arrays))
+    with written_h5(h5py, buffer) as file:
+        for name, array in named.items():
+            with handlers_wait():
+                file.create_dataset(name, data=array)
     try:
         with replacing(path) as beside, open(beside, "xb") as out:
             out.write(buffer.getvalue())
@@ -64,7 +66,8 @@ def load_structure(path: str | os.PathLike[str]) -> Any:
     description, arrays = None, {}
     with contextlib.closing(h5_datasets(asked, os.fspath(path))) as datasets:
         for group, name, dataset in datasets:
-            values = dataset_values(h5py, f"{asked}, {group}/{name}", dataset, unpacked)
+            with handlers_wait():
+                values = dataset_values(h5py, f"{asked}, {group}/{name}", dataset, unpacked)
             if (group, name) == ("", "description"):
                 description = values
             elif group == "arrays":
