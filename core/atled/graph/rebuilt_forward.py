@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from threading import get_ident
 from typing import Any
 
@@ -20,6 +21,8 @@ from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun, go_back
 from atled.graph.run.by_address import ByAddress, by_address
+from atled.graph.run.packs import Packs
+from atled.graph.run.program_packs import ProgramPacks
 from atled.graph.run.states import as_bytes, restore, saved
 from atled.graph.walked import VALUE, Walk, flags_of, float_sources, walk
 from atled.named_tuple import NamedTuple
@@ -105,7 +108,10 @@ class RebuiltForward:
         "_drawn",
         "_floats",
         "_is_noted",
+        "_last_packed",
         "_left_out",
+        "_packed",
+        "_packs",
         "_program",
         "_reads",
         "_states",
@@ -158,7 +164,10 @@ class RebuiltForward:
         self._floats = float_sources(plan, dict(enumerate(made)))
         # Further runs may keep something, which bindings look for at the second one.
         self._is_noted = bool(plan.packs) or planned.constants is not None
-        self._program = by_address(plan, memories)
+        self._packs = ProgramPacks(plan, plan.changed)
+        self._packed = {outside: numbers[outside] for outside in self._packs.arrays}
+        self._last_packed: Sequence[weakref.ref[ArrayCell]] = ()
+        self._program = by_address(plan, [*memories, *self._packs.memories])
 
     def prepared(self, walked: Walk) -> _Run:
         """Give the arrays of a graph that was walked their memory, or the recipe to get what is not stored."""
@@ -175,7 +184,8 @@ class RebuiltForward:
         def read(number: int, what: int) -> Any:
             return values[number]._cell if what == VALUE else extras[number][2]  # type: ignore[index]  # likewise
 
-        run = _Run(self._program)
+        run = _Run(self._program, self._packs)
+        run.packs = self._packs_of({outside: values[number]._cell for outside, number in self._packed.items()})
         run.storages = [read(*which).storage for which in self._reads]
         run.changed = [read(*which) for which in self._changed]
         run.random_states = [read(*which).storage.array((2,), _INTEGERS) for which in self._drawn]
@@ -191,6 +201,21 @@ class RebuiltForward:
             run.last_run = LastRun()
             self._leave_unstored(walked, run.last_run)
         return run
+
+    def _packs_of(self, cells: Mapping[int, Any]) -> Packs | None:
+        """The packs of arrays that were those of the last graph, too; none of others, such as data that were just made.
+
+        cells: by number of the outside array.
+        """
+        last = self._last_packed
+        if (
+            not cells
+            or len(last) != len(cells)
+            or any(map(operator.is_not, [known() for known in last], cells.values()))
+        ):
+            self._last_packed = [weakref.ref(cell) for cell in cells.values()]
+            return None
+        return self._packs.of(cells)
 
     def _leave_unstored(self, walked: Walk, last_run: LastRun) -> None:
         values, extras = walked.values, walked.extras
@@ -214,19 +239,32 @@ class _Run:
 
     changed: the leaves, and the random states, into which it writes.  random_states: key and count of each of these.
     states: the bytes of arrays that go back where it fails.
+    packs: of what is read, None where none are looked for.
     last_run: where it is to be noted, None where nothing depends on it.
     """
 
-    __slots__ = ("_program", "changed", "floats", "last_run", "random_states", "states", "storages")
+    __slots__ = (
+        "_program",
+        "_program_packs",
+        "changed",
+        "floats",
+        "last_run",
+        "packs",
+        "random_states",
+        "states",
+        "storages",
+    )
 
     storages: list[Any]  # in a list while the kernels run: nothing else may hold them
     changed: list[ArrayCell]
     random_states: list[np.ndarray]
     states: list[memoryview]
     floats: list[float]
+    packs: Packs | None
 
-    def __init__(self, program: ByAddress) -> None:
+    def __init__(self, program: ByAddress, program_packs: ProgramPacks) -> None:
         self._program = program
+        self._program_packs = program_packs
         self.last_run: LastRun | None = None
 
     def run(self) -> None:
@@ -245,7 +283,8 @@ class _Run:
             for random_state in self.random_states:
                 random_state[1] += 1
                 drawn += 1
-            self._program.run([storage.address for storage in self.storages], self.floats)
+            packed, _held = self._program_packs.take(self.packs)
+            self._program.run([*[storage.address for storage in self.storages], *packed], self.floats)
         except BaseException:
             go_back(self.random_states[:drawn], 1)
             restore(self.states, states)

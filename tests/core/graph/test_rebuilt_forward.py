@@ -13,6 +13,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.random
+import atled.solvers as S
 from atled.arrays.cell import ArrayCell
 from atled.arrays.memory import clear_memory_cache
 from atled.graph import backward, forward, rebuilt, rebuilt_forward
@@ -258,6 +259,81 @@ def test_constants_and_packs_are_made_at_the_second_run_of_each_graph(runs: list
         y.forward()
         assert nn.memory_statistics()["caches"]["constants"] == packs + bool(y.plan.packs)
     assert len(runs) == 4
+
+
+def packs_kept() -> int:
+    count: int = nn.memory_statistics()["caches"]["constants"]
+    return count
+
+
+def scores_of(x: np.ndarray, *weights: Variable) -> np.ndarray:
+    """Of a graph that is built for it."""
+    h = Variable.from_numpy_array(x)
+    for w in weights:
+        h = F.tanh(F.affine(h, w))
+    h.forward()
+    return np.array(h.d)
+
+
+def test_graphs_on_weights_that_stay_read_their_packs(runs: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    first, second = (Variable.from_numpy_array(rng.standard_normal((300, 300), "f"), need_grad=True) for _ in range(2))
+    batches = rng.standard_normal((12, 8, 300), "f")
+    weights = (first, second)
+    expected = [scores_of(batch, *weights) for batch in batches]  # the last ones from packs
+    assert packs_kept() == 2
+    for batch, one in zip(batches, expected, strict=True):
+        nn.clear_memory_cache()
+        np.testing.assert_array_equal(scores_of(batch, *weights), one)  # without
+    for batch in batches[:4]:
+        scores_of(batch, *weights)
+    first.d = second.d  # what was kept of it holds no more
+    changed = [scores_of(batch, *weights) for batch in batches[:5]]
+    nn.clear_memory_cache()
+    for batch, one in zip(batches, changed, strict=False):
+        np.testing.assert_array_equal(one, scores_of(batch, second, second))
+    assert len(runs) > 20
+
+
+def test_graphs_on_other_weights_each_time_pack_none(runs: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    x, values = rng.standard_normal((8, 300), "f"), rng.standard_normal((2, 300, 300), "f")
+    expected = [scores_of(x, Variable.from_numpy_array(each)) for each in values]
+    for _ in range(3):
+        for each, one in zip(values, expected, strict=True):
+            np.testing.assert_array_equal(scores_of(x, Variable.from_numpy_array(each)), one)
+    assert packs_kept() == 0
+    assert len(runs) == 7
+
+
+def test_packs_go_with_the_weights_of_graphs_that_are_gone(runs: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((8, 300), "f")
+    for _ in range(3):
+        w = Variable.from_numpy_array(rng.standard_normal((300, 300), "f"))
+        for _ in range(4):
+            scores_of(x, w)
+        assert packs_kept() == 1
+        del w
+        gc.collect()
+        assert packs_kept() == 0
+
+
+def test_a_graph_whose_weights_are_written_amid_the_runs_of_others_reads_them(runs: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    w = Variable.from_numpy_array(0.05 * rng.standard_normal((300, 300), "f"), need_grad=True)
+    x = rng.standard_normal((8, 300), "f")
+    solver = S.Sgd(0.01)
+    solver.set_parameters({"w": w})
+    for _ in range(30):
+        for _ in range(3):
+            found = scores_of(x, w)
+            np.testing.assert_allclose(found, np.tanh(x.astype("d") @ w.d), rtol=1e-4, atol=1e-5)
+        loss = F.mean(F.affine(Variable.from_numpy_array(x), w) ** 2)
+        loss.forward()
+        w.grad.zero()
+        loss.backward()
+        solver.update()
 
 
 def test_traces_see_each_call(runs: list[int]) -> None:

@@ -19,12 +19,12 @@ from atled.graph.compile.plans import PLANS
 from atled.graph.keyed.compiling import Compiled, compile_entries
 from atled.graph.keyed.entries import VIEW, Described, Entry, Leaves
 from atled.graph.keyed.kept import Kept
-from atled.graph.keyed.packs import ProgramPacks
 from atled.graph.nodes.ir import IRNode
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress, CallByAddress, by_address
 from atled.graph.run.on_device import PlanOnDevice
 from atled.graph.run.one_call import advance, drawn_count
+from atled.graph.run.program_packs import ProgramPacks
 from atled.graph.run.travelling import fetched
 from atled_contexts import Context, plugin_generation
 

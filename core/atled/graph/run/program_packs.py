@@ -1,8 +1,8 @@
-"""Packs for programs by key: what is packed of arrays that each run is given anew."""
+"""Packs for plans without a binding: what is packed of arrays that each run is given anew."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from weakref import ref
 
@@ -18,7 +18,8 @@ _MOST = 16  # sets of arrays on which a program runs in turn
 class ProgramPacks:
     """The packs that the steps of a plan would like of its outside arrays, which it keeps no array alive for.
 
-    memories: by which those who run the plan on addresses give them.
+    arrays: the numbers of what is packed, in the order of the plan.  memories: by which those who run the plan on
+        addresses give them.
     """
 
     def __init__(self, plan: Plan, without: Collection[int] = ()) -> None:
@@ -29,6 +30,7 @@ class ProgramPacks:
             for packed, slot in found
             if slot.source[1] not in without and slot.desc.nbytes > _LEAST_BYTES
         ]
+        self.arrays = [number for _, number in self._packed]
         self.memories = [packed.memory for packed, _ in self._packed]
         self._none = [0] * len(self._packed)
         self._known: dict[tuple[int, ...], tuple[Sequence[ref[ArrayCell]], Packs]] = {}
@@ -36,9 +38,9 @@ class ProgramPacks:
     def __bool__(self) -> bool:
         return bool(self._packed)
 
-    def of(self, cells: Sequence[ArrayCell]) -> Packs:
-        """Those of certain arrays, in the order of the plan."""
-        own = [cells[number] for _, number in self._packed]
+    def of(self, cells: Sequence[ArrayCell] | Mapping[int, ArrayCell]) -> Packs:
+        """Those of certain arrays, by number, in the order of the plan."""
+        own = [cells[number] for number in self.arrays]
         key = tuple(map(id, own))
         found = self._known.get(key)
         if found is None or any(known() is not cell for known, cell in zip(found[0], own, strict=True)):
@@ -57,9 +59,9 @@ class ProgramPacks:
         ]
         return references, Packs(items)
 
-    def take(self, packs: Packs) -> tuple[list[int], object]:
+    def take(self, packs: Packs | None) -> tuple[list[int], object]:
         """The address of each for a run, 0 where it is not kept, and what is to be kept alive meanwhile."""
-        held = packs.take()
+        held: Sequence[HostStorage | None] = () if packs is None else packs.take()
         return [0 if storage is None else storage.address for storage in held] or self._none, held
 
 
