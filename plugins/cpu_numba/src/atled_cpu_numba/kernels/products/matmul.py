@@ -110,11 +110,112 @@ class Block(ProductWords):
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel, piece
 
     lanes, element, floats = lanes_of(dtype), SIZES[dtype], Real(dtype).pointer
     vector, columns_at_once, line = lanes.vector, lanes.columns, LINE_BYTES // element
     block_bytes, zero_count = 8 * BLOCK_WORDS, ZERO_PANELS * columns_at_once
+
+    # Each adds kc terms, from k0 on, to y[i0:i1, j0:j1] of one item.  calls: addresses of kernels.  a, b: of the first
+    # of these terms, with strides.  c: address of the item, stride.  room: of zeros, and of memory to pack into.
+
+    @piece
+    def multiply_across(inner, calls, tile, terms, a, b, c, bias, room):
+        (pack, multiply), (i0, i1, j0, j1), (k0, kc), q = calls, tile, terms, words(inner)
+        (a_item, a_row, a_column), (b_item, b_row, b_column) = a, b
+        (y_item, y_row), (zeros, first_packed) = c, room
+        across = columns_at_once if i1 - i0 > vector else vector
+        a_at, a_step, a_panel = a_item + element * i0 * a_row, a_column, across
+        if a_row != 1:
+            q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_row, a_column
+            q[Pack.rows], q[Pack.k] = i1 - i0, kc
+            q[Pack.target], q[Pack.width] = first_packed, across
+            call3(pack, inner, 0, 1)
+            a_at, a_step, a_panel = first_packed, across, across * kc
+        c_at = y_item + element * (i0 * y_row + j0)
+        rows, columns, b_at = j1 - j0, i1 - i0, b_item + element * j0 * b_column
+        q[Across.k], q[Across.m], q[Across.n] = kc, rows, columns
+        q[Across.a], q[Across.a_row] = b_at, b_column
+        q[Across.b], q[Across.b_step], q[Across.b_panel], q[Across.c] = a_at, a_step, a_panel, c_at
+        q[Across.c_row], q[Across.width], q[Across.a_column] = y_row, across, b_row
+        # S: first the bias or zeros, then what is there already.
+        if k0 > 0:
+            q[Across.s], q[Across.s_row], q[Across.s_column] = c_at, y_row, 1
+        elif bias != 0:
+            q[Across.s], q[Across.s_row], q[Across.s_column] = bias + element * j0, 0, 1
+        else:
+            q[Across.s], q[Across.s_row], q[Across.s_column] = zeros, 0, 0
+        call3(multiply, inner, 0, 1)
+
+    @piece
+    def multiply_narrow(inner, calls, tile, kc, m, n, a, b, c, bias, room):
+        (pack, multiply), (i0, i1), q = calls, tile, words(inner)
+        (a_item, a_row, a_column), (b_item, b_row, b_column) = a, b
+        (y_item, y_row), (zeros, first_packed) = c, room
+        q[Pack.source], q[Pack.row], q[Pack.column] = b_item, b_column, b_row
+        q[Pack.rows], q[Pack.k], q[Pack.target] = n, kc, first_packed
+        q[Pack.width] = vector
+        call3(pack, inner, 0, 1)
+        start = min(i0, m - NARROW_ROWS)
+        q[Narrow.k], q[Narrow.m], q[Narrow.n] = kc, max(i1 - start, NARROW_ROWS), n
+        q[Narrow.a], q[Narrow.a_row] = a_item + element * start * a_row, a_row
+        q[Narrow.a_column], q[Narrow.b] = a_column, first_packed
+        c_at, s = y_item + element * start * y_row, bias if bias != 0 else zeros
+        q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c_at, y_row, s, 0
+        call3(multiply, inner, 0, 1)
+
+    @piece
+    def multiply_rows(block, inner, calls, tile, terms, sizes, steps, a, b, c, bias, room):
+        w, q = words(block), words(inner)
+        (pack, multiply), (i0, i1, j0, j1), (k0, kc), (k, n) = calls, tile, terms, sizes
+        (a_item, a_row, a_column), (b_item, b_row, b_column) = a, b
+        (y_item, y_row), (zeros, first_packed), (row_step, column_step, way, width) = c, room, steps
+        padded_k = (kc // line + 1 | 1) * line  # as `matmul_plan.padded_row`
+        for column_part in range((j1 - j0 + column_step - 1) // column_step):
+            j = j0 + column_part * column_step
+            columns = min(column_step, j1 - j)
+            packed_b = first_packed + (
+                element * row_step * padded_k + element * PACK_SLACK if way == PACKED_ROWS else 0
+            )
+            if w[Block.panels] != 0:
+                padded = (n + width - 1) // width * width
+                packed_b = w[Block.panels] + element * (k0 * padded + j * kc)
+            elif w[Block.packs_b] != 0:
+                b_at = b_item + element * j * b_column
+                q[Pack.source], q[Pack.row], q[Pack.column] = b_at, b_column, b_row
+                q[Pack.rows], q[Pack.k] = columns, kc
+                q[Pack.target], q[Pack.width] = packed_b, width
+                call3(pack, inner, 0, 1)
+            for row_part in range((i1 - i0 + row_step - 1) // row_step):
+                i = i0 + row_part * row_step
+                rows = min(row_step, i1 - i)
+                a_at, a_step, a_next = a_item + element * i * a_row, a_row, a_column
+                if way == PACKED_ROWS:
+                    q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_column, a_row
+                    q[Pack.rows], q[Pack.k] = kc, rows
+                    q[Pack.target], q[Pack.width] = first_packed, padded_k
+                    call3(pack, inner, 0, 1)
+                    a_at, a_step, a_next = first_packed, padded_k, 1
+                c_at = y_item + element * (i * y_row + j)
+                q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
+                in_panels = w[Block.packs_b] != 0 or w[Block.panels] != 0
+                if not in_panels:
+                    q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_item + element * j, b_row, width
+                    q[Rows.copy] = packed_b
+                else:
+                    q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, width, width * kc
+                    q[Rows.copy] = 0
+                ahead = ROWS_AHEAD * width if in_panels else width
+                q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c_at, y_row, ahead, a_next
+                q[Rows.bounds] = block + 8 * Block.low if k0 + kc == k else 0
+                q[Rows.k_step], q[Rows.is_back] = w[Block.k_step], 0
+                if k0 > 0:
+                    q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, y_row, 1
+                elif bias != 0:
+                    q[Rows.s], q[Rows.s_row], q[Rows.s_column] = bias + element * j, 0, 1
+                else:
+                    q[Rows.s], q[Rows.s_row], q[Rows.s_column] = zeros, 0, 0
+                call3(multiply, inner, 0, 1)
 
     @kernel
     def matmul(block, part, parts):
@@ -132,8 +233,8 @@ def _build(dtype: str) -> Callable[..., int]:
         inner_items = w[Block.inner]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
-        first_packed = zeros + element * zero_count
-        q, zero = words(inner), floats(zeros)
+        room = zeros, zeros + element * zero_count
+        zero = floats(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
         row_units = (m + unit_rows - 1) // unit_rows
@@ -150,104 +251,19 @@ def _build(dtype: str) -> Callable[..., int]:
             a_matrix = a + element * (group * w[Block.a_outer] + place * a_batch)
             b_matrix = b + element * (group * w[Block.b_outer] + place * b_batch)
             y_item = y + element * (group * w[Block.y_outer] + place * y_batch)
+            calls, tile, of_c = (pack, multiply), (i0, i1, j0, j1), (y_item, y_row)
             for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
                 k0 = step * k_step
                 kc = min(k_step, k - k0)
-                a_item, b_item = a_matrix + element * k0 * a_column, b_matrix + element * k0 * b_row
+                of_a = a_matrix + element * k0 * a_column, a_row, a_column
+                of_b = b_matrix + element * k0 * b_row, b_row, b_column
                 if way == ACROSS:
-                    across = columns_at_once if i1 - i0 > vector else vector
-                    a_at, a_step, a_panel = a_item + element * i0 * a_row, a_column, across
-                    if a_row != 1:
-                        q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_row, a_column
-                        q[Pack.rows], q[Pack.k] = i1 - i0, kc
-                        q[Pack.target], q[Pack.width] = first_packed, across
-                        call3(pack, inner, 0, 1)
-                        a_at, a_step, a_panel = first_packed, across, across * kc
-                    c = y_item + element * (i0 * y_row + j0)
-                    rows, columns, b_at = j1 - j0, i1 - i0, b_item + element * j0 * b_column
-                    q[Across.k], q[Across.m], q[Across.n], q[Across.a], q[Across.a_row] = (
-                        kc,
-                        rows,
-                        columns,
-                        b_at,
-                        b_column,
-                    )
-                    q[Across.b], q[Across.b_step], q[Across.b_panel], q[Across.c] = a_at, a_step, a_panel, c
-                    q[Across.c_row], q[Across.width], q[Across.a_column] = y_row, across, b_row
-                    # S: first the bias or zeros, then what is there already.
-                    if k0 > 0:
-                        q[Across.s], q[Across.s_row], q[Across.s_column] = c, y_row, 1
-                    elif bias != 0:
-                        q[Across.s], q[Across.s_row], q[Across.s_column] = bias + element * j0, 0, 1
-                    else:
-                        q[Across.s], q[Across.s_row], q[Across.s_column] = zeros, 0, 0
-                    call3(multiply, inner, 0, 1)
+                    multiply_across(inner, calls, tile, (k0, kc), of_a, of_b, of_c, bias, room)
                 elif way == NARROW:
-                    q[Pack.source], q[Pack.row], q[Pack.column] = b_item, b_column, b_row
-                    q[Pack.rows], q[Pack.k], q[Pack.target] = n, kc, first_packed
-                    q[Pack.width] = vector
-                    call3(pack, inner, 0, 1)
-                    start = min(i0, m - NARROW_ROWS)
-                    q[Narrow.k], q[Narrow.m], q[Narrow.n] = kc, max(i1 - start, NARROW_ROWS), n
-                    q[Narrow.a], q[Narrow.a_row] = a_item + element * start * a_row, a_row
-                    q[Narrow.a_column], q[Narrow.b] = a_column, first_packed
-                    c, s = y_item + element * start * y_row, bias if bias != 0 else zeros
-                    q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c, y_row, s, 0
-                    call3(multiply, inner, 0, 1)
+                    multiply_narrow(inner, calls, (i0, i1), kc, m, n, of_a, of_b, of_c, bias, room)
                 else:
-                    padded_k = (kc // line + 1 | 1) * line  # as `matmul_plan.padded_row`
-                    for column_part in range((j1 - j0 + column_step - 1) // column_step):
-                        j = j0 + column_part * column_step
-                        columns = min(column_step, j1 - j)
-                        packed_b = first_packed + (
-                            element * row_step * padded_k + element * PACK_SLACK if way == PACKED_ROWS else 0
-                        )
-                        if w[Block.panels] != 0:
-                            padded = (n + width - 1) // width * width
-                            packed_b = w[Block.panels] + element * (k0 * padded + j * kc)
-                        elif w[Block.packs_b] != 0:
-                            q[Pack.source], q[Pack.row], q[Pack.column] = (
-                                b_item + element * j * b_column,
-                                b_column,
-                                b_row,
-                            )
-                            q[Pack.rows], q[Pack.k] = columns, kc
-                            q[Pack.target], q[Pack.width] = packed_b, width
-                            call3(pack, inner, 0, 1)
-                        for row_part in range((i1 - i0 + row_step - 1) // row_step):
-                            i = i0 + row_part * row_step
-                            rows = min(row_step, i1 - i)
-                            a_at, a_step, a_next = a_item + element * i * a_row, a_row, a_column
-                            if way == PACKED_ROWS:
-                                q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_column, a_row
-                                q[Pack.rows], q[Pack.k] = kc, rows
-                                q[Pack.target], q[Pack.width] = first_packed, padded_k
-                                call3(pack, inner, 0, 1)
-                                a_at, a_step, a_next = first_packed, padded_k, 1
-                            c = y_item + element * (i * y_row + j)
-                            q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
-                            in_panels = w[Block.packs_b] != 0 or w[Block.panels] != 0
-                            if not in_panels:
-                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = (
-                                    b_item + element * j,
-                                    b_row,
-                                    width,
-                                )
-                                q[Rows.copy] = packed_b
-                            else:
-                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, width, width * kc
-                                q[Rows.copy] = 0
-                            ahead = ROWS_AHEAD * width if in_panels else width
-                            q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, y_row, ahead, a_next
-                            q[Rows.bounds] = block + 8 * Block.low if k0 + kc == k else 0
-                            q[Rows.k_step], q[Rows.is_back] = w[Block.k_step], 0
-                            if k0 > 0:
-                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
-                            elif bias != 0:
-                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = bias + element * j, 0, 1
-                            else:
-                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = zeros, 0, 0
-                            call3(multiply, inner, 0, 1)
+                    steps = row_step, column_step, way, width
+                    multiply_rows(block, inner, calls, tile, (k0, kc), (k, n), steps, of_a, of_b, of_c, bias, room)
             if w[Block.after] != 0:
                 at, rows = (item * m + i0) * n, i1 - i0
                 if j1 - j0 == n:
