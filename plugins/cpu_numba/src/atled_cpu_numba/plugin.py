@@ -90,6 +90,18 @@ def _prepare(module: str) -> Callable[[Call], Prepared]:
     return prepare
 
 
+# Elementwise ops as implementations: their formulas, compiled.
+_FORMULA: dict[str, Any] = {
+    "prepare": _prepare("elementwise"),
+    "accepts": _accepts("elementwise"),
+    "note": "formula",
+    "op_version": None,
+    "fuses": True,
+    "integers": True,
+    "strides": True,
+}
+
+
 def _accepts_widened(module: str) -> Callable[[Call], bool | str]:
     def accepts(call: Call) -> bool | str:
         # Asked here: most processes have no such floats, and need not import what widens them.
@@ -234,17 +246,7 @@ class CpuPlugin:
                     layout=_layout(op),
                 )
         for op in COPIES:
-            registrar.implementation(
-                op,
-                "cpu",
-                _prepare("elementwise"),
-                accepts=_accepts("elementwise"),
-                note="formula",
-                op_version=None,
-                fuses=True,
-                integers=True,
-                strides=True,
-            )
+            registrar.implementation(op, "cpu", **_FORMULA)
         for op in sorted({op for ops in KERNELS.values() for op in ops}.union(COPIES)):
             self._adopt(registrar, op)
         registrar.family("cpu", self._provide)
@@ -270,17 +272,7 @@ class CpuPlugin:
 
         if op_spec(op).program is None:
             return adopt_reference(op, "cpu")
-        return Implementation(
-            op,
-            "cpu",
-            _prepare("elementwise"),
-            accepts=_accepts("elementwise"),
-            note="formula",
-            op_version=None,
-            fuses=True,
-            integers=True,
-            strides=True,
-        )
+        return Implementation(op, "cpu", **_FORMULA)
 
     @hookimpl
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:

@@ -17,14 +17,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
+from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, refused_arrays, task_of
 from atled_cpu_numba.kernels.convolution.turned import forward_pad
 from atled_cpu_numba.kernels.shared.geometry import Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes, lanes_of
-from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
+from atled_cpu_numba.kernels.shared.launch import has_strides
 from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
 from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.on_demand import on_demand
@@ -94,16 +92,10 @@ _MOST_ZEROS = 1.1  # elements of gx per element of gy
 
 def accepts(call: Call) -> bool | str:
     """Whether the call is float32, or float64 without strides, with something to compute."""
-    refused = refuse_floats(call, REALS, floats=range(len(call.inputs)))
-    if refused:
-        return refused
-    if has_empty(call):
-        return "takes no empty arrays"
-    if not has_strides(call):
-        return True
-    if call.outputs[0].dtype != np.float32:
-        return "float32 only with images innermost"
-    return chwn.refused(call) or True
+    refused = refused_arrays(call)
+    if not refused and has_strides(call):
+        refused = chwn.refused(call)
+    return refused or True
 
 
 def prepare(call: Call) -> Prepared:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from atled.plugin import Call, NamedTuple
 from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, Phase, merge_axes, two_axes
 from atled_cpu_numba.kernels.winograd.forward import excluded_for
 
@@ -94,6 +97,18 @@ class Task(NamedTuple):
     def is_pointwise(self) -> bool:
         """Whether each result sees one position of the source."""
         return (self.kernel, self.pad) == ((1, 1), (0, 0)) and (self.forward or self.stride == (1, 1))
+
+
+def refused_arrays(call: Call) -> str:
+    """Why no way takes the arrays of a call, or ""; with strides `chwn` may refuse others."""
+    refused = refuse_floats(call, REALS, floats=range(len(call.inputs)))
+    if refused:
+        return refused
+    if has_empty(call):
+        return "takes no empty arrays"
+    if has_strides(call) and call.outputs[0].dtype != np.float32:
+        return "float32 only with images innermost"
+    return ""
 
 
 def problem_of(call: Call) -> Problem:

@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution import weight_slices
-from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, has_strides, refuse_floats
+from atled_cpu_numba.kernels.convolution.problem import refused_arrays
+from atled_cpu_numba.kernels.shared.launch import has_strides
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, merge_axes, two_axes
 from atled_cpu_numba.kernels.shared.ways import Way, chosen, is_measured
 from atled_cpu_numba.kernels.winograd import forward as winograd
@@ -37,16 +36,10 @@ else:
 
 def accepts(call: Call) -> bool | str:
     """Whether the call is float32, or float64 without strides, with something to compute."""
-    refused = refuse_floats(call, REALS, floats=(0, 1))
-    if refused:
-        return refused
-    if has_empty(call):
-        return "takes no empty arrays"
-    if not has_strides(call):
-        return True
-    if call.outputs[0].dtype != np.float32:
-        return "float32 only with images innermost"
-    return chwn.weight_refused(call) or True
+    refused = refused_arrays(call)
+    if not refused and has_strides(call):
+        refused = chwn.weight_refused(call)
+    return refused or True
 
 
 def prepare(call: Call) -> Prepared:
