@@ -17,9 +17,6 @@ from atled.conformance.subject import Subject
 from atled.files.replacing import replace_text
 from atled_contexts import plugin_facts
 
-REPORT_NAME = "atled-conformance.json"
-"""Beside a plugin's modules a file of this name is the plugin's own report."""
-
 _GREEN, _AMBER, _RED = "#2e7d32", "#b26a00", "#b3261e"
 _FAILURE_LIMIT = 200  # a plugin that fails everywhere needs no longer list
 

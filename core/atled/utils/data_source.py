@@ -412,7 +412,6 @@ class SlicedDataSource(DataSource):
         self._data_source = data_source
         self._variables = data_source.variables
         self._slice_start = start
-        self._slice_end = end
         self._size = end - start
         # Every slice begins with the first order, also one made later; where that is dropped, with the earliest kept.
         self._generation = min(data_source._slice_orders, default=0)

@@ -81,7 +81,6 @@ def save(
     saved = get_parameters(grad_only=False) if parameters is None else parameters
     if suffix == ".nnp":
         image = archive_image(
-            asked,
             {
                 VERSION_ENTRY: VERSION.encode(),
                 NETWORK_ENTRY: as_text(asked, root),

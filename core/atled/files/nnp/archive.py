@@ -92,7 +92,7 @@ def _check_names(asked: str, infos: list[zipfile.ZipInfo]) -> None:
         seen.add(info.filename)
 
 
-def archive_image(asked: str, contents: Mapping[str, bytes]) -> bytes:
+def archive_image(contents: Mapping[str, bytes]) -> bytes:
     """The bytes of an archive with these entries."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:

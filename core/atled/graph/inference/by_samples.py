@@ -251,7 +251,7 @@ def _rebuilt(
         return None
     context, count = graph.context, len(graph.nodes)
     graph.context = chain.nodes[-1].context
-    loop, sequences, constants = _loop(graph, chain, batch, floats)
+    loop, sequences, constants = _loop(chain, batch, floats)
     steps = batch // chain.samples
     rows = [graph.reshape(value, (steps, chain.samples, *value.shape[1:])) for value in sequences]
     made = graph.add(loop, [*rows, *constants], {}, graph.context).outputs
@@ -277,9 +277,7 @@ def _overwritten(node: IRNode) -> set[int]:
     return {*node.changed, *(() if node.spec is None else node.spec.inplace.values())}
 
 
-def _loop(
-    graph: Graph, chain: Chain, batch: int, floats: Sequence[float]
-) -> tuple[LoopOp, list[IRValue], list[IRValue]]:
+def _loop(chain: Chain, batch: int, floats: Sequence[float]) -> tuple[LoopOp, list[IRValue], list[IRValue]]:
     """A loop whose body is a chain for some samples, and the values that are its sequences and its constants."""
     from atled.graph.nodes.body import BodyBuilder  # lazy: few graphs have loops
     from atled.graph.nodes.loops import LoopOp  # likewise

@@ -92,24 +92,9 @@ class Function:
                 cp.driver.funcSetAttribute(ptr, _MOST_DYNAMIC_SHARED, self._shared)
         return ptr
 
-    @property
-    def registers(self) -> int:
-        """Of a thread."""
-        return self._attribute(_REGISTERS)
-
-    @property
-    def spilled_bytes(self) -> int:
-        """Local memory of a thread: spilled registers, and arrays that are no registers."""
-        return self._attribute(_LOCAL_BYTES)
-
-    def _attribute(self, number: int) -> int:
-        with self._where:
-            value: int = cp.driver.funcGetAttribute(number, self.ptr)
-        return value
-
 
 _SHARED_BY_DEFAULT = 48 * 1024
-_LOCAL_BYTES, _REGISTERS, _MOST_DYNAMIC_SHARED = 3, 4, 8  # CU_FUNC_ATTRIBUTE_...
+_MOST_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 def function(where: Device, text: str, name: str, shared: int = 0) -> Function:

@@ -30,7 +30,7 @@ class Device:
 
     number: as CUDA counts.  is_alone: whether it is the only one.  name: as the driver gives it.
     capability: 90 for 9.0.  multiprocessors: count.  shared_bytes: of shared memory that a block can have.
-    l2_bytes: size of the L2 cache.  threads: that a multiprocessor has at once.
+    threads: that a multiprocessor has at once.
     stream: where its work goes, but in a thread that has made another one current. A blocking one: it is in order with
         the legacy default stream, which CuPy and PyTorch use.
     loss: whether it is gone.  staging: pinned memory for copies.
@@ -49,7 +49,6 @@ class Device:
         self.capability = int(self.handle.compute_capability)
         self.multiprocessors: int = attributes["MultiProcessorCount"]
         self.shared_bytes: int = attributes["MaxSharedMemoryPerBlockOptin"]
-        self.l2_bytes: int = attributes["L2CacheSize"]
         self.threads: int = attributes["MaxThreadsPerMultiProcessor"]
         with self.handle:
             self.stream = cp.Stream(non_blocking=False)
