@@ -292,32 +292,36 @@ def _never_free(item: Any) -> None:
 
 
 class SpareWorkspaces:
-    """Memory of one size for the time of a call. It never leaves the call, so references need not be counted."""
+    """Memory of one size for the time of a call. It never leaves the call, so references need not be counted.
 
-    __slots__ = ("__weakref__", "_free", "_limit", "_nbytes", "_place")
+    free: what no call has.  most: how many of these are kept. Callers for which calls of `take` and `put` cost too much
+        take from there and put back as these do.
+    """
+
+    __slots__ = ("__weakref__", "_nbytes", "_place", "free", "most")
 
     def __init__(self, nbytes: int, place: Place) -> None:
         self._nbytes = nbytes
         self._place = place
-        self._limit = 0 if nbytes > min(LARGE_BYTES, _LIMITS.ring_bytes) else 2
-        self._free: list[Storage] = []
+        self.most = 0 if nbytes > min(LARGE_BYTES, _LIMITS.ring_bytes) else 2
+        self.free: list[Storage] = []
 
     def take(self) -> Storage:
         """Memory with undefined contents."""
         try:
-            return self._free.pop()
+            return self.free.pop()
         except IndexError:
             on_host = self._place is HOST
             return HostStorage(self._nbytes) if on_host else DeviceStorage(self._place, self._nbytes, _BYTE)
 
     def put(self, storage: Storage) -> None:
         """Give it back."""
-        if len(self._free) < self._limit:
-            self._free.append(storage)
+        if len(self.free) < self.most:
+            self.free.append(storage)
 
     def clear(self) -> None:
         """Keep none for later."""
-        self._free.clear()
+        self.free.clear()
 
 
 def _limit(nbytes: int) -> int:

@@ -65,6 +65,7 @@ _NAMES: dict[str, Any] = {
     "_in_force": in_force,
     "_inline": None,
     "_inline_variables": None,
+    "_len": len,
     "_NdArray": NdArray,
     "_new": Variable.__new__,
     "_next": next,
@@ -124,9 +125,14 @@ _workspaces = _call.workspaces
 if _workspaces is None:
     _status = _launch(_call.form, {addresses}_storage.address{floats})
 else:
-    _memory = _workspaces.take()
+    _idle = _workspaces.free
+    try:
+        _memory = _idle.pop()
+    except IndexError:
+        _memory = _workspaces.take()
     _status = _launch(_call.form, {addresses}_storage.address, _memory.address{floats})
-    _workspaces.put(_memory)
+    if _len(_idle) < _workspaces.most:
+        _idle.append(_memory)
 if _status:
     _call.fail(_status, [{addresses}])
 """

@@ -161,7 +161,7 @@ class CallByAddress(ByAddress):
             found = [*first, 0]
             call = partial(call, *[found[number] + begin for number, begin in sources])
             if workspaces is not None:
-                return partial(self._run_beside, call, workspaces, numbers)
+                return self._run_beside(call, workspaces, numbers)
             call = partial(call, *numbers)
 
         def run(others: Sequence[int]) -> None:
@@ -177,14 +177,23 @@ class CallByAddress(ByAddress):
         return run
 
     def _run_beside(
-        self, call: partial[int], workspaces: SpareWorkspaces, numbers: Sequence[float], others: Sequence[int]
-    ) -> None:
-        """A call that has all but its workspace and its floats."""
-        memory = workspaces.take()
-        status = call(memory.address, *numbers)
-        workspaces.put(memory)
-        if status:
-            raise native_error(self._step, status, call.args[1:])
+        self, call: partial[int], workspaces: SpareWorkspaces, numbers: Sequence[float]
+    ) -> Callable[[Sequence[int]], None]:
+        """Runs of a call that has all but its workspace and its floats."""
+        free, take, most = workspaces.free, workspaces.take, workspaces.most
+
+        def run(others: Sequence[int]) -> None:
+            try:
+                memory = free.pop()
+            except IndexError:
+                memory = take()
+            status = call(memory.address, *numbers) if numbers else call(memory.address)  # which takes less time
+            if len(free) < most:
+                free.append(memory)
+            if status:
+                raise native_error(self._step, status, call.args[1:])
+
+        return run
 
 
 def _places(step: Step, plan: Plan) -> list[tuple[int, int]]:
