@@ -28,6 +28,10 @@ class Rows:
         self._loop = LoopBlock()
         self._attributes: dict[str, int] = {}
         self.arguments = [Array(self._loop.add([0])) for _ in (*call.inputs, *call.outputs)]
+        wanted = (*(True for _ in call.inputs), *call.wanted)
+        self._words = [
+            array.word if is_wanted else NO_WORD for array, is_wanted in zip(self.arguments, wanted, strict=True)
+        ]
 
     def between(self, desc: ArrayDesc) -> Array:
         """An array in workspace."""
@@ -43,9 +47,9 @@ class Rows:
         self._loop.row(kernel, block)
 
     def add_carrying(
-        self, formula: Prepared, inputs: Sequence[Array], made: ArrayDesc, prepared: Prepared, y: Array
+        self, formula: Prepared, inputs: Sequence[Array], made: ArrayDesc, prepared: Prepared, *others: Array
     ) -> None:
-        """A row for a kernel whose one input is what a formula makes: on the way, or by a row before it."""
+        """A row for a kernel whose first input is what a formula makes: on the way, or by a row before it."""
         step, kernel = formula.native, prepared.native
         assert step is not None
         assert kernel is not None
@@ -53,22 +57,22 @@ class Rows:
         if carried is None or step.ranges is None or len(step.block) > RANGE_BLOCK_WORDS:
             between = self.between(made)
             self.add(formula, *inputs, between)
-            self.add(prepared, between, y)
+            self.add(prepared, between, *others)
             return
         loop = self._loop
         whole = Array(loop.add([0]))
-        first, block = self._put(step, (*inputs, whole)), self._put(kernel, (whole, y))
+        first, block = self._put(step, (*inputs, whole)), self._put(kernel, (whole, *others))
         pieces = kernel.range_bytes.get(0, 0) * kernel.most_parts
         address_word = step.arguments[len(inputs)]
         nbytes = loop.carry(block + carried, step, first, address_word, whole=made.nbytes, pieces=pieces)
         loop.place(whole.word, nbytes)
         if prepared.workspace:
-            loop.place(block + kernel.arguments[2], prepared.workspace)
+            loop.place(block + kernel.arguments[1 + len(others)], prepared.workspace)
         loop.row(kernel, block)
 
     def finished(self, note: str) -> Prepared:
         """The loop."""
-        native = self._loop.native([array.word for array in self.arguments], attributes=self._attributes)
+        native = self._loop.native(self._words, attributes=self._attributes)
         return Prepared(native=native, workspace=self._loop.workspace, note=note)
 
     def _put(self, kernel: Native, arrays: Sequence[Array], values: Mapping[str, float] = MappingProxyType({})) -> int:

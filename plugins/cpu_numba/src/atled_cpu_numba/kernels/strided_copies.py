@@ -47,7 +47,13 @@ class _Copies:
         places = [
             array._replace(offset=part.first * self._dtype.itemsize) for array, part in ((source, taken), (target, put))
         ]
-        self.rows.add(elementwise.prepare_program(_COPY, descs[:1], descs[1:]), *places)
+        self.rows.add(prepare_copy(*descs), *places)
+
+
+def prepare_copy(source: ArrayDesc, target: ArrayDesc) -> Prepared:
+    """Copies an array to one of its shape and dtype, each with strides or without."""
+    read, written = (ArrayDesc(desc.shape, _whole(desc.dtype), desc.strides) for desc in (source, target))
+    return elementwise.prepare_program(_COPY, (read,), (written,))
 
 
 def _whole(dtype: np.dtype) -> np.dtype:

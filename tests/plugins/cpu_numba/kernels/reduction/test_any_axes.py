@@ -105,9 +105,8 @@ def test_axes_collapse_into_groups():
     assert collapse((2, 3, 4, 5), (0, 2)) is None
 
 
-def test_more_groups_and_other_dtypes_are_refused(make_call):
-    x, y = np.zeros((2, 3, 4, 5, 6), "f"), np.zeros((1, 3, 1, 5, 1), "f")
-    assert "groups" in reduction.accepts(make_call("Sum", [x], [y], axes=(0, 2, 4), keepdims=True))
+def test_other_dtypes_are_refused(make_call):
+    x, y = np.zeros((2, 3, 4, 5, 6), "f"), np.zeros((1, 3, 4, 5, 6), "f")
     assert "float16" in reduction.accepts(make_call("Sum", [x.astype("e")], [y.astype("e")], axes=(0,), keepdims=True))
 
 
@@ -119,15 +118,16 @@ def test_transposed_arrays_are_summed_where_they_are(run_in_place, make_call, op
     kept = [axis for axis in range(3) if axis not in axes]
     y = np.empty([x.shape[axis] for axis in kept], dtype)
     in_order = [order[axis] for axis in kept] == sorted(order[axis] for axis in kept)
+    in_rows = order[2] == 2  # copied, but quickly
     if reduction.accepts(make_call(op, [x], [y], axes=axes)) is True:
-        assert in_order
+        assert in_order or in_rows
         assert run_in_place(reduction, op, [x], [y], axes=axes) == 0
         wanted = x.astype("d").sum(axes) / (1 if op == "Sum" else x.size // max(1, y.size))
         np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-4)
     else:
-        assert not in_order
+        assert not (in_order or in_rows)
 
 
-def test_arrays_with_gaps_are_not_summed(make_call):
+def test_arrays_that_do_not_lie_in_rows_are_not_summed(make_call):
     x, y = np.zeros((4, 6), "f")[:, ::2], np.zeros(4, "f")
-    assert "without gaps" in reduction.accepts(make_call("Sum", [x], [y], axes=(1,)))
+    assert "lies in rows" in reduction.accepts(make_call("Sum", [x], [y], axes=(1,)))

@@ -1,4 +1,4 @@
-"""Sum and Mean over any axes that collapse into four groups.
+"""Sum and Mean over any axes.
 
 Stretches of neighbouring elements are summed in the array's dtype, narrow ones in float32, as `sums` says, and columns
 eight rows at a time; the stretches are added up in float64, in their order. That order does not depend on shares, on
@@ -13,14 +13,21 @@ from collections.abc import Callable
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.reduction import long_sums
-from atled_cpu_numba.kernels.reduction.groups import Groups, Reduction, columns_at_once, groups_of
-from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
+from atled_cpu_numba.kernels.reduction.groups import (
+    Groups,
+    Reduction,
+    columns_at_once,
+    groups_as_it_lies,
+    groups_of,
+    takes_copies,
+)
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of, ranges_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.launch import (
     ANY,
+    REALS,
     STREAMED_BYTES,
     float_bits,
     in_lines,
@@ -29,6 +36,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     launch,
     most_shares,
     narrow_dtypes,
+    refuse_floats,
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
@@ -199,6 +207,17 @@ _ROWS = kernels_by_dtype("sum_rows", _build_rows, dtypes=ANY, depends=carrying.P
 _COLUMN_SUMS = kernels_by_dtype("sum_columns", _build_columns, dtypes=ANY, depends=carrying.PARAMETERS)
 
 
+def accepts(call: Call) -> bool | str:
+    """Whether floats are float32 or float64, and x lies without gaps or in rows: these are copied quickly."""
+    x = call.inputs[0]
+    assert x is not None
+    refused = refuse_floats(call, REALS, floats=(0,))
+    if refused or x.strides is None or groups_as_it_lies(call) is not None:
+        return refused or True
+    last = [stride for stride, size in zip(x.strides, x.shape, strict=True) if size != 1][-1:]
+    return last in ([], [1]) or "takes arrays whose last axis lies in rows, or whose kept axes lie as in the result"
+
+
 def narrow_arguments(call: Call) -> tuple[int, ...]:
     """Which arguments are taken as they are where they are narrow: x, but for few columns."""
     x, groups = call.inputs[0], groups_of(call)
@@ -211,6 +230,7 @@ def _along_rows(groups: Groups) -> bool:
     return groups.reduced_inner != 1 or groups.kept_inner == 1
 
 
+@takes_copies
 def prepare(call: Call) -> Prepared:
     """Sum, Mean: x -> y.
 

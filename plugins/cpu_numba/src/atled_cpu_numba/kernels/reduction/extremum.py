@@ -1,4 +1,4 @@
-"""Max and Min over any axes that collapse into four groups, with the place of the first one; MaxMinGrad, MaxMinGather.
+"""Max and Min over any axes, with the place of the first one; MaxMinGrad, MaxMinGather.
 
 The place is the flat index within the reduced axes. NaN counts as the extremum, the first one of them. What is reduced
 may be of half or bf16.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from atled.plugin import Call, Prepared, is_narrow
 from atled_cpu_numba.kernels.reduction import groups as reduction_groups
-from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of, takes_copies
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
@@ -317,6 +317,7 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     return (0,) if x.dtype.name in narrow_dtypes() else ()
 
 
+@takes_copies
 def prepare(call: Call) -> Prepared:
     """Max, Min: x -> y, index; MaxTies, ArgMax, ...: x -> one of these. There x may be narrow (`narrow_arguments`).
 

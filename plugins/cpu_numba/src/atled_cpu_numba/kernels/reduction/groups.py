@@ -1,11 +1,16 @@
-"""The axes of a reduction collapsed into alternating groups of kept and reduced ones: what its kernels take."""
+"""The axes of a reduction collapsed into alternating groups of kept and reduced ones: what its kernels take.
+
+Where axes alternate more often, or an array that is summed has gaps, kernels run on a copy (`copied`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
-from atled.plugin import ArrayDesc, Call, NamedTuple
+from atled.plugin import ArrayDesc, Call, NamedTuple, Prepared
 from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats, share_count
+from atled_cpu_numba.on_demand import imported
 
 # Columns of one unit: as many as may be, since memory is read ahead where it goes on and on; what they become stays in
 # the cache.
@@ -37,28 +42,63 @@ class Reduction:
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether a reduction's floats are float32 or float64 and its axes collapse into at most four groups."""
+    """Whether a reduction's floats are float32 or float64, and x lies in C order or without gaps."""
     # Places of extrema are no floats.
     refused = refuse_floats(call, REALS, floats=(0,), outputs=0 if call.spec.name.startswith("Arg") else 1)
-    return refused or collapses(call)
+    return refused or has_no_gaps(call)
 
 
-def collapses(call: Call) -> bool | str:
-    """Whether its axes collapse into at most four groups."""
-    found = in_memory(_reduced(call), call.attributes["axes"])
-    if found is None:
-        return "takes arrays without gaps, whose kept axes are in the order of the result"
-    if collapse(*found) is None:
-        return "takes axes that collapse into the groups kept, reduced, kept, reduced"
-    return True
+def has_no_gaps(call: Call) -> bool | str:
+    """Whether an array that is reduced lies in C order, or so that it is read without a copy."""
+    if reduced_of(call).strides is None or groups_as_it_lies(call) is not None:
+        return True
+    return "takes arrays without gaps, whose kept axes are in the order of the result"
+
+
+def takes_copies(prepare: Callable[[Call], Prepared]) -> Callable[[Call], Prepared]:
+    """`prepare` for what its kernels take as it lies, and else of a copy (`copied`)."""
+
+    @functools.wraps(prepare)
+    def either(call: Call) -> Prepared:
+        if groups_as_it_lies(call) is not None:
+            return prepare(call)
+        prepared: Prepared = imported("kernels.reduction.copied").prepare(call, prepare)
+        return prepared
+
+    return either
 
 
 def groups_of(call: Call) -> Groups:
-    """The groups of a call that is accepted."""
-    found = in_memory(_reduced(call), call.attributes["axes"])
-    groups = None if found is None else collapse(*found)
+    """The groups of a call that is accepted, or of what is reduced in its place."""
+    groups = groups_as_it_lies(call)
+    if groups is None:
+        groups = groups_as_it_lies(on_copy(call))
     assert groups is not None
     return groups
+
+
+def on_copy(call: Call) -> Call:
+    """The same reduction of an array of which `copied_order` says in which order its axes lie."""
+    x, axes = reduced_of(call), call.attributes["axes"]
+    order = copied_order(x, axes)
+    made = ArrayDesc(tuple(x.shape[axis] for axis in order), x.dtype)
+    attributes = {**call.attributes, "axes": tuple(place for place, axis in enumerate(order) if axis in axes)}
+    if call.spec.name == "MaxMinGrad":
+        return call.on(call.inputs, (made,), {**attributes, "shape": made.shape})
+    return call.on((made, *call.inputs[1:]), call.outputs, attributes)
+
+
+def copied_order(x: ArrayDesc, axes: Sequence[int]) -> list[int]:
+    """The axes in an order that collapses into four groups, with the last one at its place: rows stay rows."""
+    last = max((axis for axis in axes if x.shape[axis] > 1), default=-1)
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    return [*(axis for axis in kept if axis < last), *axes, *(axis for axis in kept if axis > last)]
+
+
+def groups_as_it_lies(call: Call) -> Groups | None:
+    """The groups of what is reduced without a copy; None where that has gaps, or axes alternate more often."""
+    found = in_memory(reduced_of(call), call.attributes["axes"])
+    return None if found is None else collapse(*found)
 
 
 def columns_at_once(groups: Groups, work_us: float) -> tuple[int, int]:
@@ -68,7 +108,7 @@ def columns_at_once(groups: Groups, work_us: float) -> tuple[int, int]:
     return parts, -(-groups.kept_inner // blocks) or 1
 
 
-def _reduced(call: Call) -> ArrayDesc:
+def reduced_of(call: Call) -> ArrayDesc:
     """The array whose axes are reduced; of MaxMinGrad, the result."""
     x = call.outputs[0] if call.spec.name == "MaxMinGrad" else call.inputs[0]
     assert x is not None

@@ -1,4 +1,4 @@
-"""LogSumExp over any axes that collapse into four groups: the maximum first, then the sum of exp(x - maximum)."""
+"""LogSumExp over any axes: the maximum first, then the sum of exp(x - maximum)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import Reduction, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, groups_of, takes_copies
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
@@ -116,6 +116,7 @@ _KERNELS = {
 }
 
 
+@takes_copies
 def prepare(call: Call) -> Prepared:
     """x -> y."""
     groups, dtype = groups_of(call), call.outputs[0].dtype

@@ -1,4 +1,4 @@
-"""Prod over any axes that collapse into four groups, multiplied in float64.
+"""Prod over any axes, multiplied in float64.
 
 A row is multiplied in 32 lanes, whatever the processor's vectors, and the lanes in halves. Few long rows are multiplied
 stretch by stretch, which threads share, and the stretches in their order. A column is in the order of its rows, four at
@@ -15,9 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, columns_at_once, groups_of, takes_copies
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.reduction.long_sums import STRETCH, are_long
+from atled_cpu_numba.kernels.shared import carrying
+from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
 from atled_cpu_numba.kernels.shared.lanes import SIZES
 from atled_cpu_numba.kernels.shared.launch import (
@@ -29,11 +31,13 @@ from atled_cpu_numba.kernels.shared.launch import (
     narrow_dtypes,
     share_count,
 )
-from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shares
 # bfloat16 as its bits: of numbers from 2**-63 on and below 2**64 products of two are normal numbers of float32.
 _LEAST_FACTOR, _MOST_FACTOR = 64 << 7, 191 << 7
+_RANGE = 8192  # elements of neighbouring steps that are computed at once, in whole fours of rows
+_SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than reading memory once more
 _CHECKED = 2048  # numbers that are looked at together, about: so few are still in the nearest cache
 
 
@@ -46,6 +50,8 @@ class Block(Reduction):
     done: int  # of stretches: shares that are; 0 before and after each run
     share_bytes: int  # of columns: of the workspace, per share
     unit_columns: int  # of columns: how many make a unit
+    carried: int = size_of(Carried)  # of columns: an elementwise step that is computed before x is read
+    rows_at_once: int  # of columns: rows that are looked at between two ranges of that step, whole fours
 
 
 def _build_rows(dtype: str) -> Callable[..., int]:
@@ -143,12 +149,14 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
     real, (elements, read) = Real(real_of(dtype)), make_reading(dtype)
     number, floats, size, result_size = real.kind, real.pointer, item_bytes(dtype), real.size
+    open_share, rows_at = columns_of(size, Block.carried)
     are_pairs_exact = dtype == "float16"  # looking at bfloat16 first, row by row, takes as long as it spares
 
     @kernel
     def product_columns(block, part, parts):
         w = words(block)
         rows, columns, step = w[Block.reduced_outer], w[Block.kept_inner], w[Block.unit_columns]
+        at_once, own = w[Block.rows_at_once], open_share(w, w[Block.x], part)
         products = floats64(w[Block.workspace] + part * w[Block.share_bytes])
         blocks = (columns + step - 1) // step
         for unit in range(
@@ -159,26 +167,30 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             count = min(step, columns - first)
             for j in range(count):
                 products[j] = 1.0
-            at = w[Block.x] + size * (outer * rows * columns + first)
-            for _ in range(rows // 4):
-                x0, x1 = elements(at), elements(at + size * columns)
-                x2, x3 = elements(at + size * 2 * columns), elements(at + size * 3 * columns)
-                if are_pairs_exact:
+            for piece in range((rows + at_once - 1) // at_once):
+                top = piece * at_once
+                bottom = min(rows, top + at_once)
+                start = (outer * rows + top) * columns + first
+                at, stride = rows_at(w, w[Block.x], own, start, bottom - top, columns, count)
+                for _ in range((bottom - top) // 4):
+                    x0, x1 = elements(at), elements(at + size * stride)
+                    x2, x3 = elements(at + size * 2 * stride), elements(at + size * 3 * stride)
+                    if are_pairs_exact:
+                        for j in range(count):
+                            lower = np.float64(read(x0, j) * read(x1, j))
+                            upper = np.float64(read(x2, j) * read(x3, j))
+                            products[j] = products[j] * lower * upper
+                    else:
+                        for j in range(count):
+                            lower = np.float64(read(x0, j)) * np.float64(read(x1, j))
+                            upper = np.float64(read(x2, j)) * np.float64(read(x3, j))
+                            products[j] = products[j] * lower * upper
+                    at += size * 4 * stride
+                for _ in range((bottom - top) % 4):
+                    x = elements(at)
                     for j in range(count):
-                        lower = np.float64(read(x0, j) * read(x1, j))
-                        upper = np.float64(read(x2, j) * read(x3, j))
-                        products[j] = products[j] * lower * upper
-                else:
-                    for j in range(count):
-                        lower = np.float64(read(x0, j)) * np.float64(read(x1, j))
-                        upper = np.float64(read(x2, j)) * np.float64(read(x3, j))
-                        products[j] = products[j] * lower * upper
-                at += size * 4 * columns
-            for _ in range(rows % 4):
-                x = elements(at)
-                for j in range(count):
-                    products[j] *= np.float64(read(x, j))
-                at += size * columns
+                        products[j] *= np.float64(read(x, j))
+                    at += size * stride
             y = floats(w[Block.y] + result_size * (outer * columns + first))
             for j in range(count):
                 y[j] = number(products[j])
@@ -214,8 +226,8 @@ def _make_are_pairs_exact(dtype: str) -> Any:
     return are_exact
 
 
-_ROWS = kernels_by_dtype("product_rows", _build_rows, dtypes=ANY)
-_COLUMNS = kernels_by_dtype("product_columns", _build_columns, dtypes=ANY)
+_ROWS = kernels_by_dtype("product_rows", _build_rows, dtypes=ANY, depends=carrying.PARAMETERS)
+_COLUMNS = kernels_by_dtype("product_columns", _build_columns, dtypes=ANY, depends=carrying.PARAMETERS)
 
 
 def narrow_arguments(call: Call) -> tuple[int, ...]:
@@ -225,6 +237,7 @@ def narrow_arguments(call: Call) -> tuple[int, ...]:
     return (0,) if x.dtype.name in narrow_dtypes() else ()
 
 
+@takes_copies
 def prepare(call: Call) -> Prepared:
     """Prod: x -> y; x may be narrow (`narrow_arguments`)."""
     groups, x = groups_of(call), call.inputs[0]
@@ -250,11 +263,17 @@ def prepare(call: Call) -> Prepared:
         )
     parts, words[Block.unit_columns] = columns_at_once(groups, work_us)
     words[Block.share_bytes] = share_bytes = in_lines(8 * words[Block.unit_columns])
+    words[Block.rows_at_once] = rows_at_once = max(4, _RANGE // words[Block.unit_columns] // 4 * 4)
+    carried_bytes = carrying.share_bytes(x.dtype.itemsize * rows_at_once * words[Block.unit_columns])
+    words[Block.carried + Carried.share_bytes] = carried_bytes
+    can_carry = words[Block.unit_columns] * min(groups.reduced_outer, rows_at_once) >= _SHORTEST_RANGE
     return launch(
         _COLUMNS[dtype],
         words,
         (Block.x, Block.y, Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
+        before={0: Block.carried} if can_carry else None,
+        range_bytes={0: carried_bytes} if can_carry else None,
         note="products of columns",
     )

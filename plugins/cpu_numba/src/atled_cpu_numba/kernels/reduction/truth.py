@@ -1,4 +1,4 @@
-"""Any and All over any axes that collapse into four groups: 1 where one element, or each, is not 0.
+"""Any and All over any axes: 1 where one element, or each, is not 0.
 
 Of floats or truth values; the results are of the same dtype, or truth values.
 """
@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import Reduction, collapses, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, groups_of, has_no_gaps, takes_copies
 from atled_cpu_numba.kernels.shared.launch import REALS, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
@@ -114,14 +114,15 @@ _KERNELS = {(*dtypes, by_rows): _kernel(*dtypes, by_rows) for dtypes in _DTYPES 
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether there is a kernel for the dtypes, and the axes collapse into at most four groups."""
+    """Whether there is a kernel for the dtypes, and x lies in C order or without gaps."""
     x, y = call.inputs[0], call.outputs[0]
     assert x is not None
     if (x.dtype.name, y.dtype.name) not in _DTYPES:
         return f"takes {', '.join((*REALS, 'bool'))}, not {x.dtype}"
-    return collapses(call)
+    return has_no_gaps(call)
 
 
+@takes_copies
 def prepare(call: Call) -> Prepared:
     """x -> y."""
     groups = groups_of(call)

@@ -1,4 +1,4 @@
-"""Reductions of integers and truth values over any axes that collapse into four groups.
+"""Reductions of integers and truth values over any axes.
 
 Sums and products modulo the range of 64 bits; the least and the greatest, and then where the first one is; whether any
 or all are not 0.
@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from atled.plugin import Call, NamedTuple, Prepared
-from atled_cpu_numba.kernels.reduction.groups import Reduction, collapse, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Reduction, groups_of, takes_copies
 from atled_cpu_numba.kernels.shared.ir_text import SHARE, opening
 from atled_cpu_numba.kernels.shared.launch import launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
@@ -58,16 +58,13 @@ def _accumulation(op: str, dtype: str) -> _Accumulation:
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is of integers or truth values, and its axes collapse into at most four groups."""
+    """Whether x is of integers or truth values."""
     x = call.inputs[0]
     assert x is not None
-    if x.dtype.kind not in "iub":
-        return "takes integers and truth values"
-    if collapse(x.shape, call.attributes["axes"]) is None:
-        return "takes axes that collapse into the groups kept, reduced, kept, reduced"
-    return True
+    return x.dtype.kind in "iub" or "takes integers and truth values"
 
 
+@takes_copies
 def prepare(call: Call) -> Prepared:
     """x -> y."""
     x, groups = call.inputs[0], groups_of(call)
