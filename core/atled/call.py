@@ -335,7 +335,8 @@ class Native:
     `parts`; all shares together, in any order or at the same time, do the whole. It returns 0 or a positive
     error code from `errors`, never raises, allocates or starts threads, and checks indices before it writes.
 
-    address: of the kernel, whose code lives as long as `owner`.
+    address: of the kernel, whose code lives as long as `owner`; or what gives it, which is asked once the kernel is to
+        be launched: of an elementwise step that another one computes, never.
     block: (words,) int64; template of the argument block, everything filled in but what follows.
     arguments: word that receives the address of each argument (inputs, outputs, then the workspace if one
         was asked for); -1 where the kernel does not want it.
@@ -380,7 +381,7 @@ class Native:
     """
 
     __slots__ = (
-        "address",
+        "_address",
         "after",
         "arguments",
         "attributes",
@@ -402,7 +403,7 @@ class Native:
 
     def __init__(
         self,
-        address: int,
+        address: int | Callable[[], int],
         block: np.ndarray,
         arguments: tuple[int, ...],
         *,
@@ -422,7 +423,7 @@ class Native:
         spread: Mapping[int, int] | None = None,
         spread_inner: Mapping[int, int] | None = None,
     ) -> None:
-        self.address = address
+        self._address = address
         self.block = block
         self.arguments = arguments
         self.attributes = dict(attributes or {})
@@ -440,6 +441,13 @@ class Native:
         self.range_bytes = dict(range_bytes or {})
         self.spread = dict(spread or {})
         self.spread_inner = dict(spread_inner or {})
+
+    @property
+    def address(self) -> int:
+        """The address of the kernel, which may be compiled for that now."""
+        if callable(self._address):
+            self._address = self._address()
+        return self._address
 
 
 class Pack:

@@ -105,7 +105,9 @@ def _prepare_samples(spec: OpSpec, backend: str, type_config: str) -> bool:
     (device, *_) = devices(backend)
     takers = [taker for taker in SampleCalls(spec, device).takers(offered, type_config) if taker is not None]
     for made, call in takers:
-        prepare(made, call)
+        native = prepare(made, call).native
+        if native is not None:
+            _ = native.address  # asking for it compiles the kernel
     return bool(takers)
 
 

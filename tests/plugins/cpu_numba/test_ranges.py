@@ -6,10 +6,13 @@ import itertools
 import numpy as np
 import pytest
 
+import atled as nn
+import atled.functions as F
 from atled.array_desc import ArrayDesc
 from atled.call import Call
 from atled.ops.spec import SPECS
 from atled_cpu_numba import elementwise
+from atled_cpu_numba.store import TransientKernel
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 FULL = (3, 4, 5, 7)
@@ -57,3 +60,16 @@ def test_an_empty_range_writes_nothing():
     before = y.copy()
     assert KERNEL_TYPE(native.ranges())(block.ctypes.data, 35, 35) == 0
     np.testing.assert_array_equal(y, before)
+
+
+def test_of_a_formula_that_another_kernel_computes_only_the_form_on_ranges_is_compiled(monkeypatch):
+    asked = []
+    address = TransientKernel.address
+    monkeypatch.setattr(TransientKernel, "address", lambda kernel: asked.append(kernel) or address(kernel))
+    with nn.context_scope(nn.Context("cpu")):
+        x = nn.Variable.from_numpy_array(np.full((4, 3), 0.25, np.float32))
+        z = F.sum(F.asinh(F.sigmoid(F.abs(x))), axis=1)
+        z.forward()
+    (step,) = [step for step in z.plan.steps if step.carrier is not None]
+    assert asked and step.native.owner not in asked
+    assert step.native.address == address(step.native.owner)  # where it is to run by itself after all

@@ -67,7 +67,7 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
 
 
 def prepare(call: Call) -> Prepared:
-    """Lay the formula out over the call's shapes and compile its kernel, or take the one there is."""
+    """Lay the formula out over the call's shapes; its kernel is compiled, or found, when it is to be launched."""
     program = program_of(call)
     assert program is not None
     inputs = [desc for desc in call.inputs if desc is not None]
@@ -88,7 +88,7 @@ def prepare_program(
     size = max(desc.size for desc in outputs)
     work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
     native = Native(
-        kernel.address(),
+        kernel.address,
         plan.words,
         plan.address_words,
         attributes=plan.attribute_words,
