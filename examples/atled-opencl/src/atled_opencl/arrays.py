@@ -18,13 +18,10 @@ class Memory:
         self.device, self.nbytes = where, nbytes
         # No buffer of no bytes; the runtime keeps one until the work that uses it is done.
         self.buffer = where.cl.Buffer(where.context, where.cl.mem_flags.READ_WRITE, max(nbytes, 4))
-        with where.lock:
-            where.bytes_in_use += nbytes
+        where.in_use[id(self)] = nbytes
 
     def __del__(self) -> None:
-        if hasattr(self, "buffer"):  # else the allocation failed
-            with self.device.lock:
-                self.device.bytes_in_use -= self.nbytes
+        self.device.in_use.pop(id(self), None)  # None: the allocation failed
 
 
 class Part:
@@ -121,7 +118,7 @@ class OpenCLArrayClass(ArrayClass):
 
     def statistics(self, device_id: str) -> dict[str, int]:
         """Memory that arrays refer to."""
-        return {"bytes_in_use": device(device_id).bytes_in_use}
+        return {"bytes_in_use": sum(list(device(device_id).in_use.values()))}
 
 
 def _copy(memory: Memory | Part, target: Any, source: Any) -> None:  # Any: a buffer or a NumPy array

@@ -7,7 +7,6 @@ import importlib.util
 import math
 import os
 import sys
-import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, Prepared, lock_across_forks
 
 NUMBERS = "__global const ACC *numbers, int word", "numbers[word + {}]"
 """How kernels are given floats, and how they read one."""
@@ -53,8 +52,9 @@ class Device:
         self.group = min(256, handle.max_work_group_size)  # work items in a group, at most
         self.context = cl.Context([handle])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-        self.lock = threading.RLock()  # reentrant: a garbage collection within it may free memory
-        self.bytes_in_use = 0
+        self.lock = lock_across_forks()
+        # Bytes by memory. No lock guards it: garbage collections free memory amid anything, under whatever locks.
+        self.in_use: dict[int, int] = {}
         self.underway: deque[Any] = deque(maxlen=64)  # an event that is dropped waits for its copy
         self.program = functools.lru_cache(maxsize=4096)(self._build)
 
@@ -75,7 +75,7 @@ class Device:
             self.underway.append(self.cl.enqueue_copy(self.queue, buffer, values, is_blocking=False))
 
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 _devices: list[Device] = []
 
 
