@@ -7,6 +7,7 @@ import functools
 import numpy as np
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.ir_text import SHARE, opening
 from atled_cpu_numba.kernels.shared.launch import launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
@@ -22,7 +23,7 @@ _AT_ONCE = 8  # floats that are converted together
 class Block:
     """What the kernels read."""
 
-    count: int  # of elements
+    units: int  # elements
     source: int  # address
     target: int  # address
 
@@ -46,7 +47,7 @@ def prepare(call: Call) -> Prepared:
     assert source is not None
     native = kernel(source.dtype.name)
     parts = share_count(source.size / _ELEMENTS_PER_US, max(1, source.size // 1024))
-    return launch(native, filled(Block, count=source.size), (Block.source, Block.target), parts=parts)
+    return launch(native, filled(Block, units=source.size), (Block.source, Block.target), parts=parts)
 
 
 @functools.cache
@@ -69,12 +70,12 @@ def _from_floats(name: str, real: str) -> str:
     return f"""declare i64 @llvm.fptosi.sat.i64.{suffix}({real})
 declare i1 @llvm.vector.reduce.and.v{_AT_ONCE}i1(<{_AT_ONCE} x i1>)
 {_opening(name)}
-  br i1 %some, label %next, label %done
+  br i1 %any, label %next, label %done
 next:
   %i = phi i64 [ %first, %entry ], [ %after.one, %one ], [ %after.all, %all ]
   %left = sub i64 %end, %i
-  %from = getelementptr {real}, ptr %source, i64 %i
-  %to = getelementptr i64, ptr %target, i64 %i
+  %from = getelementptr {real}, ptr %sources, i64 %i
+  %to = getelementptr i64, ptr %targets, i64 %i
   %are.enough = icmp sge i64 %left, {_AT_ONCE}
   br i1 %are.enough, label %many, label %one
 many:
@@ -107,13 +108,13 @@ done:
 def _from_ints(name: str, dtype: str) -> str:
     stored, extend = _INTS[dtype], "sext" if dtype == "int32" else "zext"
     return f"""{_opening(name)}
-  br i1 %some, label %loop, label %done
+  br i1 %any, label %loop, label %done
 loop:
   %i = phi i64 [ %first, %entry ], [ %next, %loop ]
-  %from = getelementptr {stored}, ptr %source, i64 %i
+  %from = getelementptr {stored}, ptr %sources, i64 %i
   %x = load {stored}, ptr %from
   %y = {extend} {stored} %x to i64
-  %to = getelementptr i64, ptr %target, i64 %i
+  %to = getelementptr i64, ptr %targets, i64 %i
   store i64 %y, ptr %to
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %end
@@ -125,21 +126,7 @@ done:
 
 
 def _opening(name: str) -> str:
-    """The share of a run, from `first` to before `end`, and whether there is `some`."""
-    return f"""define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
-entry:
-  %words = inttoptr i64 %block to ptr
-  %n.at = getelementptr i64, ptr %words, i64 {Block.count}
-  %n = load i64, ptr %n.at
-  %source.at = getelementptr i64, ptr %words, i64 {Block.source}
-  %source_address = load i64, ptr %source.at
-  %source = inttoptr i64 %source_address to ptr
-  %target.at = getelementptr i64, ptr %words, i64 {Block.target}
-  %target_address = load i64, ptr %target.at
-  %target = inttoptr i64 %target_address to ptr
-  %scaled = mul i64 %n, %part
-  %first = sdiv i64 %scaled, %parts
-  %next_part = add i64 %part, 1
-  %scaled_end = mul i64 %n, %next_part
-  %end = sdiv i64 %scaled_end, %parts
-  %some = icmp slt i64 %first, %end"""
+    """The share of a run, whether there is `any` of it, and what it reads and writes."""
+    return f"""{opening(name, Block, ("units", "source", "target"))}{SHARE}
+  %sources = inttoptr i64 %source to ptr
+  %targets = inttoptr i64 %target to ptr"""
