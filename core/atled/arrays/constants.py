@@ -98,7 +98,7 @@ class Constant:
         self._quiet = -_UNTIL_ASKED_AGAIN
 
     def held_by(self, holder: Holder) -> None:
-        """Tell somebody when it is dropped."""
+        """Tell a holder when the value is dropped."""
         if self._holders is None:
             self._holders = WeakRegister()
         self._holders.add(holder)

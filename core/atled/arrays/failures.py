@@ -69,7 +69,7 @@ class Failures:
         self._lock = lock_across_forks()
 
     def flag(self) -> Flag:
-        """The flag, which lives as long as somebody has it."""
+        """The flag, which lives as long as it is referred to."""
         with self._lock:
             flag = self._flag()
             if flag is None:

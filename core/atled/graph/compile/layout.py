@@ -102,7 +102,7 @@ class _Rewriting:
         return True
 
     def _is_put_off(self, node: IRNode) -> bool:
-        """Whether a node is a transpose that can wait until somebody wants what it makes in that order."""
+        """Whether a node is a transpose that can wait for a node that reads its result in that order."""
         value = node.inputs[0] if node.name == "Transpose" else None
         if value is None or value.is_window or node.computed or node in self._apart:
             return False

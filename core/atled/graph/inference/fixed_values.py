@@ -33,7 +33,7 @@ class Reader(Protocol):
 class Generation:
     """Values as of some state of the parameters; nobody writes them: what is computed later is in other arrays.
 
-    Each is computed when it is asked for, and lives as long as somebody has it.
+    Each is computed when it is asked for, and lives as long as it is referred to.
 
     last: the values before a write: what does not depend on what was written is taken over.
     number: of `WRITES`, since when no parameter was written.  runs: that read it, about: threads count without a lock.

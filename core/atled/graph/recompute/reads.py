@@ -58,7 +58,7 @@ class GradientsToCome:
 
     @property
     def are_made(self) -> bool:
-        """Whether they are there: somebody asked, and there are gradients."""
+        """Whether gradients were asked for, and there are some."""
         return self._made is not None and self._made[0] is not None
 
     def of(self, structure: Structure, seeds: Sequence[tuple[int, ArrayCell]]) -> PlannedGradients | None:

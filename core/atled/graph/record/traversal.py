@@ -33,7 +33,7 @@ def needs_gradient(value: Value) -> bool:
 def _made_by(value: Value) -> tuple[OpSpec, Sequence[Value | None]] | None:
     """The op of the call that makes a value, and the inputs; None for a leaf.
 
-    `parent` would be made of the pattern for that, and the graph would be one that somebody looked at.
+    `parent` would be made of the pattern for that, and the graph would count as one that the user looked at.
     """
     inputs, pattern = value.inputs, value.pattern  # the pattern last: see `walked.walk`
     if pattern is not None and inputs is not None:

@@ -27,7 +27,7 @@ __all__ = ["Autodiff", "GradNode", "GradUtil"]
 class Autodiff:
     """The gradients of the sum of an op-tree with respect to tensors.
 
-    The same tree, backend and error give the same object, as long as somebody has it.
+    The same tree, backend and error give the same object, as long as it is referred to.
 
     op_tree: the tree.  be: the backend of its tensors.
     next_error: what the elements are multiplied by before they are summed, a constant: a tensor or op-tree of the shape
@@ -74,7 +74,7 @@ class Autodiff:
         if family is None:
             _check(op_tree, be, next_error, form)
             family = FAMILIES.add(key, Family())
-        # Whoever is found has the tensors, and with them all that is named by its identity here.
+        # The object that is found refers to the tensors, and so keeps alive all that is named by its identity here.
         identity = (cls, id(be), *map(id, form.tensors))
         found: Autodiff | None = family.object(identity)
         if found is not None and found.op_tree is not None:

@@ -12,7 +12,7 @@ from atled.neon.layers.base import Layer
 class BranchNode(Layer):
     """The place in a network where branches begin; it stands in the trunk, and first in each branch.
 
-    One name, one object: `BranchNode("b") is BranchNode("b")`, as long as somebody has it. It remembers what it was
+    One name, one object: `BranchNode("b") is BranchNode("b")`, as long as it is referred to. It remembers what it was
     given last. Its deltas are where all layers behind it add up their errors: who owns the branches sees to the order,
     with `bprop(error, beta=0)` for the first and `beta=1` for others.
     """

@@ -71,12 +71,12 @@ class Family:
         self._objects: dict[Any, ref[Any]] = {}
 
     def object(self, identity: Any) -> Any:
-        """Who was entered by what it has, and lives; None where there is nobody."""
+        """The object that was entered under an identity, while it lives; None where there is none."""
         found = self._objects.get(identity)
         return None if found is None else found()
 
     def enter(self, identity: Any, entered: Any) -> None:
-        """Have somebody found, as long as it lives."""
+        """Have `object` find an object by its identity, as long as it lives."""
         if len(self._objects) >= _OBJECTS_LIMIT:
             # Without those that died; of the others the older ones may be made anew.
             living = [(each, entry) for each, entry in self._objects.items() if entry() is not None]
