@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue, digits_of
 from atled.limits.caches import Generations
 from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
@@ -94,8 +94,8 @@ def looks_of(
             slot = node.attributes[name]
             assert isinstance(slot, FloatSlot)
             source = floats[slot.index]
-            if source[0] == "constant":  # by repr, since 0.0 and -0.0 are equal
-                source = (_COUNT,) if is_count(source[1]) else ("constant", repr(source[1]))
+            if source[0] == "constant":
+                source = (_COUNT,) if is_count(source[1]) else ("constant", digits_of(source[1]))
             row += slot.index, source
         rows.append(tuple(row))
     stored = frozenset([numbers[value] for value in results if value in numbers])

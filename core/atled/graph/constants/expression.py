@@ -9,7 +9,7 @@ from atled.array_desc import ArrayDesc
 from atled.graph.compile.lower import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
-from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue, digits_of
 from atled.named_tuple import NamedTuple
 from atled.ops.spec import OpSpec
 from atled_contexts import Context, plugin_generation
@@ -80,7 +80,7 @@ def expression_of(value: IRValue, floats: Sequence[float]) -> tuple[Expression, 
         assert node.spec is not None
         inputs = [None if each is None else _reference(each, arrays, numbers) for each in node.inputs]
         attributes = tuple(
-            (name, float(floats[given.index]).hex() if isinstance(given, FloatSlot) else given)
+            (name, digits_of(floats[given.index]) if isinstance(given, FloatSlot) else given)
             for name, given in sorted(node.attributes.items())
         )
         numbers[node] = len(calls)

@@ -59,6 +59,11 @@ class FloatSlot:
         return f"<float {self.index}>"
 
 
+def digits_of(value: float) -> str:
+    """A float in hexadecimal, for keys: 0.0 equals -0.0, which is another number, and NaN not itself."""
+    return float(value).hex()
+
+
 class IRArray:
     """An array whose values nodes change: each change gives it a next version, which is a value of the graph.
 
@@ -458,7 +463,7 @@ class Graph:
 
     def constant(self, value: float) -> FloatSlot:
         """A float that never changes."""
-        digits = float(value).hex()  # 0.0 and -0.0 are equal, but not the same number
+        digits = digits_of(value)
         slot = self._constants.get(digits)
         if slot is None:
             slot = self._constants[digits] = self.float_from("constant", value)

@@ -8,7 +8,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
-from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.nodes.ir import Graph, IRNode, IRValue, digits_of
 from atled.graph.record.structure import Structure
 
 
@@ -138,5 +138,5 @@ def float_values(plan: Plan | Graph, structure: Structure) -> list[float]:
 
 
 def float_digits(plan: Plan | Graph, structure: Structure) -> tuple[str, ...]:
-    """The same in hexadecimal, for keys: 0.0 equals -0.0, and NaN not itself."""
-    return tuple([float(value).hex() for value in float_values(plan, structure)])
+    """The same for keys, see `digits_of`."""
+    return tuple(map(digits_of, float_values(plan, structure)))
