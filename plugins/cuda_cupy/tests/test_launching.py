@@ -306,6 +306,49 @@ def test_a_call_tells_that_the_device_is_lost(arrays, where, emulated, monkeypat
         run(x, y)
 
 
+SUM = """
+extern "C" __global__ void sum(const float *x, const float *b, float *y, const Floats floats, const Words words) {
+    EACH(i, words.w[0]) y[i] = x[i] * (float)number(floats, 0) + (b ? b[i] : 0) + (float)number(floats, 1);
+}
+"""
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_each_run_of_a_launch_has_its_own_arrays_and_floats(arrays, where, monkeypatch, is_alone):
+    monkeypatch.setattr(where, "is_alone", is_alone)
+    desc = ArrayDesc((300,))
+    call = Call(op_spec("Add2"), (desc, desc), (desc,), {}, device_id="0")
+    run = queued(call, Launch(where, SUM, "sum", 2, 32, (300,), floats=2), floats=2).run
+    first, found = np.arange(300, dtype="f"), {}
+
+    def runs(number):
+        (x, y), (b, _) = pair(arrays, 300), pair(arrays, 300)
+        for turn in range(20):
+            given = b if turn % 2 else None
+            run(x, given, y, number, 0.5)
+            expected = first * np.float32(number) + (first if turn % 2 else 0) + np.float32(0.5)
+            found[number, turn] = np.array_equal(values_of(arrays, y), expected)
+
+    threads = [threading.Thread(target=runs, args=(number,)) for number in (2, 3.25, -1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 60 and all(found.values())
+
+
+def test_a_launch_that_the_driver_refuses_is_told_and_the_next_one_runs(arrays, where, emulated, monkeypatch):
+    monkeypatch.setattr(where, "is_alone", True)
+    x, y = pair(arrays, 9)
+    run = doubling(where, 9).run
+    run(x, y)
+    arrays.fill(y, 0)
+    with emulated.fault("launchKernel", status=701), pytest.raises(Exception, match=r"701|RESOURCES|resources"):
+        run(x, y)
+    run(x, y)
+    np.testing.assert_array_equal(values_of(arrays, y), np.arange(9) * 2.0)
+
+
 @pytest.mark.parametrize("looks", [False, True])
 def test_steps_are_asked_once_unless_they_look_into_arrays(arrays, where, looks):
     """Each step with the arguments that it names, in every run; also where two are the same array."""
