@@ -244,7 +244,14 @@ class Solver:
 
         What fails, or is interrupted, has moved none of them or all: see `compile_step`.
         """
-        active, gradients = self._written()
+        gradients = self._gradients()
+        # As a rule all were written, and wait for nothing: then there is no more to look at.
+        ready = [cell.pending is None and not cell.zeroed for cell in gradients]
+        if False in ready:
+            active, gradients = self._written()
+            waiting = any(cell.pending is not None for cell in gradients)
+        else:
+            active, waiting = list(self._parameters.values()), False
         progress = Progress()
         counted = 0
         interruption: BaseException | None = None
@@ -252,7 +259,7 @@ class Solver:
             for parameter in active:
                 parameter.steps += 1
                 counted += 1  # CPython looks for signals between two rounds of a loop
-            if [gradient for gradient in gradients if gradient.pending is not None]:  # quicker than any()
+            if waiting:
                 self._take_changes_in(active, progress)
             else:
                 self._move(active, progress)

@@ -106,6 +106,7 @@ class Binding:
         # Re-entrant, without an error, for the rest: a signal handler or a finalizer may run the graph amid its run.
         self._lock = LockOfUserCode() if plan.runs_user_code else lock_across_forks()
         self.floats = np.array(floats, np.float64)
+        self._given_floats: list[float] | None = None  # those of the last `set_floats`, if that can be told again
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []
         self._on_devices: Travels | None = None
@@ -413,9 +414,14 @@ class Binding:
 
     def set_floats(self, values: Sequence[float] | np.ndarray) -> None:
         """Give the floats new values, in the plan's order; fewer are given again and again."""
+        if type(values) is list and values == self._given_floats:
+            return
+        self._given_floats = None  # what interrupts this leaves some of the former ones
         if values is not self.floats:
             (self.floats if len(values) == len(self.floats) else self.floats.reshape(-1, len(values)))[:] = values
         self._set_floats()
+        if type(values) is list and 0.0 not in values:  # zeros have signs
+            self._given_floats = values[:]
 
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
         """The array of a slot, as the steps see it."""

@@ -7,6 +7,7 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.graph import backward_plan, forward_plan
+from atled.graph.record.roots import roots_of
 from atled.graph.run.binding import Binding
 from atled.graph.update import training_step as training
 
@@ -86,3 +87,55 @@ def test_plans_that_nothing_changes_are_made_once(monkeypatch, count):
         w.grad.zero()
         y.backward()
     assert len(made) == 2
+
+
+def test_floats_that_are_given_again_are_those_of_the_run_with_their_signs():
+    x = leaf([1, 2])
+    y = F.mul_scalar(x, 2.0)
+    y.forward()
+    y.forward()  # graphs like an earlier one are bound at their second run
+    binding = roots_of((y.value,)).forward.binding
+    for given in ([3.0], [3.0], [0.0], [-0.0], [-0.0], [0.0], [3.0], np.array([4.0]), [3.0], [np.nan], [np.nan], [3.0]):
+        binding.run(given)
+        expected = np.float32([1, 2]) * np.float32(given[0])
+        np.testing.assert_array_equal(y.d, expected)
+        np.testing.assert_array_equal(np.signbit(y.d), np.signbit(expected))
+    binding.floats[:] = 5
+    binding.run(binding.floats)
+    binding.run([3.0])
+    np.testing.assert_array_equal(y.d, [3, 6])
+
+
+def test_a_list_of_floats_that_the_caller_changes_is_seen():
+    x = leaf([1, 2])
+    y = F.mul_scalar(x, 2.0)
+    y.forward()
+    y.forward()  # graphs like an earlier one are bound at their second run
+    binding, given = roots_of((y.value,)).forward.binding, [3.0]
+    binding.run(given)
+    given[0] = 4.0
+    binding.run(given)
+    np.testing.assert_array_equal(y.d, [4, 8])
+
+
+def test_floats_whose_writing_was_interrupted_are_written_by_the_next_run(monkeypatch):
+    x = leaf([1, 2])
+    y = F.mul_scalar(x, 2.0)
+    y.forward()
+    y.forward()  # as above
+    binding = roots_of((y.value,)).forward.binding
+    binding.run([3.0])
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Binding, "_set_floats", interrupted)
+        binding.run([4.0])
+    binding.run([4.0])
+    np.testing.assert_array_equal(y.d, [4, 8])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Binding, "_set_floats", interrupted)
+        binding.run([5.0])
+    binding.run([4.0])
+    np.testing.assert_array_equal(y.d, [4, 8])
