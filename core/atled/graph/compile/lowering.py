@@ -17,6 +17,7 @@ from atled.graph.compile.targets import write_to_targets
 from atled.graph.compile.wanted import (
     has_read_parts,
     is_float_cast,
+    is_repeated,
     only_chooses,
     strided_images,
     takes_formulas_in,
@@ -57,6 +58,7 @@ def lower(
 
         nodes = keep_last_rows(graph, nodes, values)
     nodes, values = _laid_out(graph, nodes, values, apart)
+    nodes = _repeated_later(graph, nodes, values)
     nodes = fuse(graph, _narrowed(graph, nodes, values), values, apart, again)
     nodes = _with_views(graph, _without_casts(nodes, values), values)
     nodes = write_to_targets(nodes, values)
@@ -83,6 +85,14 @@ def _laid_out(
     from atled.graph.compile.layout import lay_out
 
     return lay_out(graph, nodes, values, apart)
+
+
+def _repeated_later(graph: Graph, nodes: list[IRNode], values: list[IRValue]) -> list[IRNode]:
+    if not (any(map(is_repeated, nodes)) and any(map(only_chooses, nodes))):
+        return nodes
+    from atled.graph.compile.repeating import repeat_chosen
+
+    return repeat_chosen(graph, nodes, values)
 
 
 def _narrowed(graph: Graph, nodes: list[IRNode], values: list[IRValue]) -> list[IRNode]:

@@ -65,6 +65,11 @@ def only_chooses(node: IRNode) -> bool:
     return spec is not None and node.decision is not None and not node.computed and spec.chooses
 
 
+def is_repeated(node: IRNode) -> bool:
+    """Whether a node only repeats what it reads."""
+    return node.spec is SPECS["Broadcast"] and node.decision is not None and not node.computed
+
+
 def strided_images(node: IRNode) -> list[IRValue]:
     """The strided images that a node reads."""
     spec, image = node.spec, node.inputs[0] if node.inputs else None
