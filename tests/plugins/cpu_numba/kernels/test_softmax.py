@@ -92,6 +92,16 @@ def test_extreme_inputs(run):
 
 
 @both_dtypes
+def test_rows_of_any_length(run, dtype):
+    for length in (*range(2, 40), 63, 64, 65, 127, 150, 257, 1025):
+        x = draw((2, length), dtype)
+        x[1, length // 2] = -np.inf
+        y = np.full(x.shape, np.nan, dtype)
+        assert run(softmax, "Softmax", [x], [y], axis=1) == 0
+        np.testing.assert_allclose(y, softmax_of(x, 1), rtol=2 * TOLERANCE[dtype])
+
+
+@both_dtypes
 def test_columns_of_any_number_have_the_same_bits(run, dtype):
     x = draw((5, 300), dtype)
     whole = np.full(x.shape, np.nan, dtype)

@@ -23,7 +23,8 @@ from numba.extending import intrinsic
 
 from atled.plugin import NamedTuple
 from atled_cpu_numba.kernels.shared.elements import item_bytes, real_of
-from atled_cpu_numba.kernels.shared.lanes import lanes_of
+from atled_cpu_numba.kernels.shared.exponentials import make_write_exponentials
+from atled_cpu_numba.kernels.shared.lanes import SIZES, lanes_of
 from atled_cpu_numba.kernels.shared.narrow_vectors import STORED, pair_to_floats, widened
 from atled_cpu_numba.kernels.shared.options import Real, inlined
 from atled_cpu_numba.kernels.shared.scalars import write_exp
@@ -115,6 +116,17 @@ def sum_of_exponentials(dtype: str) -> Any:
     p is float32 where x is narrow.
     top: of the x[i]; should it be less than one of them, which a NaN among them may bring about, the results are any.
     """
+
+    if dtype in SIZES and LANES // lanes_of(dtype).vector >= _REGISTERS // 2:
+        # Where the lanes fill half of the registers, exponentials leave none to keep them: they are added up behind.
+        write_all, sum_all = make_write_exponentials(dtype), plain_sum(dtype)
+
+        @inlined
+        def write_then_sum(x, p, count, top):
+            write_all(x, top, p, count)
+            return sum_all(p, count)
+
+        return write_then_sum
 
     # Four registers at a time: what is between for all of the lanes would not fit into the registers.
     most = 4 * lanes_of(real_of(dtype)).vector

@@ -91,9 +91,10 @@ class Writer:
 
     def splat(self, value: Any, vector: Any = None) -> Any:
         """A vector of equal elements."""
-        undefined = ir.Constant(vector or self.vector, ir.Undefined)
+        vector = vector or self.vector
+        undefined, lanes = ir.Constant(vector, ir.Undefined), vector.count
         first = self.builder.insert_element(undefined, value, ir.Constant(_INT32, 0))
-        return self.builder.shuffle_vector(first, undefined, ir.Constant(self._lane_numbers, [0] * self.width))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes))
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         """a * b + c, rounded once where the processor has an instruction for it; elsewhere that would be calls."""
