@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import zlib
+from collections.abc import Iterator
 
 import hypothesis
 import numpy as np
@@ -41,6 +42,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What a test draws without a seed is the same in each run, alone or among others: a failure can be had again."""
     np.random.seed(zlib.crc32(f"{item.config.getoption('--draw', 0)} {item.nodeid}".encode()))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def whole_plans() -> Iterator[None]:
+    """Plans are whole at their first run, too: whether they would be in parts depends on what the store has."""
+    from atled.graph.compile import plans  # here: some tests look at what `import atled` imports
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "MAY_BE_IN_PARTS", False)
+        yield
 
 
 # An example that takes long on a busy machine is no failure.

@@ -28,6 +28,10 @@ CPU = "plugins/cpu_numba/src/atled_cpu_numba/"
 _TRACED = """
 import contextlib, inspect, io, json, sys
 
+from atled.graph.compile import plans
+
+plans.MAY_BE_IN_PARTS = False  # what is shown does not depend on the kernels that were compiled before
+
 sections, root = json.loads(sys.argv[1]), sys.argv[2]
 namespace, found = {}, []
 

@@ -32,6 +32,9 @@ class Implementation:
     op_version: the version of the op spec that it was written for; where the spec has another one by now, it is
         refused. None: it fits every version, because it is made from the spec (formulas, references).
     fuses: whether `prepare` computes any scalar formula: it may then be given calls that fuse several such ops.
+    splits: with `fuses`, whether a fused formula has the same bits where it is computed in parts, each product together
+        with the sums that may take it (the core's `graph/compile/parts.py`), so that one that would have to be compiled
+        need not be for a single run (`Native.is_at_hand`).
     prepare_group: `prepare_group(calls)` prepares calls that `prepare` would compute one by one, of one formula and on
         arrays that all have the shape of the call, as one launch: `run` gets the inputs of all calls, one call after
         the other, then their outputs, then their floats. Calls are grouped whose implementations have the same one.
@@ -65,6 +68,7 @@ class Implementation:
         "prepare",
         "prepare_group",
         "rank",
+        "splits",
         "strides",
     )
 
@@ -79,6 +83,7 @@ class Implementation:
         note: str = "",
         op_version: int | None = 1,
         fuses: bool = False,
+        splits: bool = False,
         prepare_group: PrepareGroup | None = None,
         omits: Sequence[str] = (),
         casts: bool = False,
@@ -105,6 +110,7 @@ class Implementation:
         self.note = note
         self.op_version = op_version
         self.fuses = fuses
+        self.splits = splits
         self.prepare_group = prepare_group
         self.omits = tuple(omits)
         self.casts = casts
@@ -198,6 +204,7 @@ class Registrar:
         note: str = "",
         op_version: int | None = 1,
         fuses: bool = False,
+        splits: bool = False,
         prepare_group: PrepareGroup | None = None,
         omits: Sequence[str] = (),
         casts: bool = False,
@@ -217,6 +224,7 @@ class Registrar:
             note=note,
             op_version=op_version,
             fuses=fuses,
+            splits=splits,
             prepare_group=prepare_group,
             omits=omits,
             casts=casts,

@@ -239,7 +239,7 @@ class Variable(Operators):
         """The plan by which forward computes it, to be printed; RuntimeError for a leaf."""
         if self.value.parent is None:
             raise RuntimeError(four_parts("plan of a leaf", "nothing computes it", "", "ask a result for its plan"))
-        return plan_forward(roots_of((self.value,))).plan
+        return plan_forward(roots_of((self.value,)), whole=True).plan
 
     def reset_shape(self, shape: Sequence[int], force: bool = False) -> None:
         """Take another shape; where the count of elements changes, `force` must be True and values are lost."""

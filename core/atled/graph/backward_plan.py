@@ -11,6 +11,7 @@ from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
 from atled.dtypes import is_float
 from atled.graph.compile.lower import lower
+from atled.graph.compile.parts import InParts
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.forward_plan import Forward
@@ -71,6 +72,7 @@ class Backward:
         self.epoch = EPOCH.value
         self.but_need_grad = EPOCH.but_need_grad
         self.bindings: dict[tuple[bool, ...], Binding] = {}
+        self.over: set[tuple[bool, ...]] = set()  # whose plans, in parts, have run, and are not to run again
         self.last_run = LastRun()
         self._roots = None if roots is None else weakref.ref(roots)
         self.starts = {number for number, _ in seeds}
@@ -158,16 +160,19 @@ class Backward:
         for _, cell in self.seeds:
             cell.settle()
         binding = self.bindings.get(accumulate)
-        if binding is None:
+        if binding is None or accumulate in self.over:
             with PLANNING:
                 if self.trust is not None and self._calls_recomputed() != self.recomputed:
                     self.epoch = self.but_need_grad = -1  # not valid any more
                     return None
                 binding = self.bindings[accumulate] = self._bind(accumulate)
+                self.over.discard(accumulate)
         if self.trust is None:
             binding.run()
         elif not self.trust.run_backward(binding.run, bool(self.recomputed)):
             return None
+        if binding.plan.is_in_parts:
+            self.over.add(accumulate)
         return accumulate
 
     def is_current(self) -> bool:
@@ -196,7 +201,7 @@ class Backward:
     def _bind(self, accumulate: tuple[bool, ...]) -> Binding:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
         key = (self.key, kinds)
-        compiled: BackwardPlan = PLANS.get(key, lambda: self._compile(accumulate))
+        compiled: BackwardPlan = PLANS.get_for_run(key, lambda in_parts: self._compile(accumulate, in_parts))
         grads = dict(self.wanted)
         leaf_cells = [grads[number] for number in compiled.leaves]
         middles = map(self.structure.value, compiled.middles)
@@ -232,7 +237,7 @@ class Backward:
         (number,) = [number for number in self.middle if self.structure.value(number) is value]
         Backward(self.structure, self.seeds, [(number, value.grad.cell)]).run((False,))
 
-    def _compile(self, accumulate: tuple[bool, ...]) -> BackwardPlan:
+    def _compile(self, accumulate: tuple[bool, ...], in_parts: InParts) -> BackwardPlan:
         structure = self.structure
         recorded, seeds, found = self._backpropagated()
         graph, values = recorded.graph, recorded.values
@@ -262,7 +267,7 @@ class Backward:
         unstored = [number for number in reached if number not in middles]
         if self.recomputed:
             put_off(graph, {recorded.calls[number] for number in self.recomputed})
-        return BackwardPlan(lower(graph, results, into=into), leaves, middles, unstored)
+        return BackwardPlan(lower(graph, results, into=into, in_parts=in_parts), leaves, middles, unstored)
 
     def _backpropagated(self) -> PlannedGradients:
         """The recorded calls as nodes, and the gradients: those that the forward's plan asked for, where they serve."""
@@ -384,7 +389,7 @@ def _planned(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
         planned.last_run = before.last_run
         if before.key == planned.key:
             for accumulate, binding in before.bindings.items():
-                if binding.holds(binding.key, planned.cells, epoch):
+                if accumulate not in before.over and binding.holds(binding.key, planned.cells, epoch):
                     planned.bindings[accumulate] = binding
     planned.epoch, planned.but_need_grad = epoch, but_need_grad
     roots.backward = planned

@@ -72,14 +72,17 @@ def _run(roots: Roots, clears: bool) -> None:
         planned.trust.forward_ran()
 
 
-def plan_forward(roots: Roots) -> Forward:
-    """What computes some roots; that of last time where nothing changed since."""
+def plan_forward(roots: Roots, whole: bool = False) -> Forward:
+    """What computes some roots; that of last time where nothing changed since.
+
+    whole: not in parts, as the first run may be.
+    """
     planned: Forward | None = roots.forward
-    if planned is not None and planned.is_current():
+    if planned is not None and planned.is_current(whole):
         return planned
     # A fifth of what `import atled` would take, and nothing is planned before.
     from atled.graph.compile.plans import PLANNING
     from atled.graph.forward_plan import planned_forward
 
     with PLANNING:
-        return planned_forward(roots)
+        return planned_forward(roots, whole)

@@ -8,6 +8,7 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.compile.lower import lower
+from atled.graph.compile.parts import InParts
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.constants.cut import Cut, Imported
@@ -43,11 +44,22 @@ class Forward:
     trust: the values that the backward may compute again; None where there are none.
     constants: what it computes of leaves that nobody writes; None where there is nothing of that kind.
     unstored: the numbers of the arrays that it does not store.
+    is_over: whether its plan, in parts, has run, and is not to run again.
     stores_less: whether nothing is stored for a backward, which is not to follow.
     but_need_grad: of the epoch at the begin of planning.
     """
 
-    __slots__ = ("binding", "but_need_grad", "constants", "recipe", "stores_less", "structure", "trust", "unstored")
+    __slots__ = (
+        "binding",
+        "but_need_grad",
+        "constants",
+        "is_over",
+        "recipe",
+        "stores_less",
+        "structure",
+        "trust",
+        "unstored",
+    )
 
     def __init__(
         self,
@@ -68,10 +80,17 @@ class Forward:
         self.unstored = unstored
         self.stores_less = stores_less
         self.but_need_grad = but_need_grad
+        self.is_over = False
 
-    def is_current(self) -> bool:
+    def may_run(self, whole: bool) -> bool:
+        """Whether its plan is whole, or in parts where that is not refused, and has not run."""
+        return not (self.is_over or (whole and self.binding.plan.is_in_parts))
+
+    def is_current(self, whole: bool) -> bool:
         """Whether nothing that it was made from has changed, or nothing but need_grad, which is as it was then."""
         epoch = EPOCH.value
+        if not self.may_run(whole):
+            return False
         if self.binding.epoch == epoch:
             return True
         if not self.structure.is_as_of(self.but_need_grad):
@@ -89,9 +108,10 @@ class Forward:
         """Run it, with constants where they are kept and hold."""
         held = None if self.constants is None else self.constants.for_run()
         (held or self.binding).run()
+        self.is_over = self.binding.plan.is_in_parts
 
 
-def planned_forward(roots: Roots) -> Forward:
+def planned_forward(roots: Roots, whole: bool = False) -> Forward:
     """What computes some roots: with the binding that they have, if it still holds, else a new one."""
     before: Forward | None = roots.forward
     values = roots.values()
@@ -103,7 +123,7 @@ def planned_forward(roots: Roots) -> Forward:
     unstored = _settled_unstored(structure, values, None if before is None else before.trust, stores_less)
     roots.gradients = unstored.gradients
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
-    if before is not None and before.binding.holds(key, structure.cells, epoch):
+    if before is not None and before.may_run(whole) and before.binding.holds(key, structure.cells, epoch):
         planned = Forward(
             structure,
             before.binding,
@@ -121,7 +141,7 @@ def planned_forward(roots: Roots) -> Forward:
                 # It was read, and so computed, after the last run; this plan does not store it.
                 leave_unstored(cell, planned.recipe)
     else:
-        planned = _bound(structure, key, epoch, but_need_grad, unstored, roots)
+        planned = _bound(structure, key, epoch, but_need_grad, unstored, roots, whole)
     if unstored.trust is not None:
         unstored.trust.recipe = planned.recipe
     roots.forward = planned
@@ -148,10 +168,10 @@ def _settled_unstored(
 
 
 def _bound(
-    structure: Structure, key: Hashable, epoch: int, but_need_grad: int, unstored: Unstored, roots: Roots
+    structure: Structure, key: Hashable, epoch: int, but_need_grad: int, unstored: Unstored, roots: Roots, whole: bool
 ) -> Forward:
     numbers = unstored.numbers
-    compiled: ForwardPlan = PLANS.get(key, lambda: _compile(structure, numbers))
+    compiled: ForwardPlan = PLANS.get_for_run(key, lambda in_parts: _compile(structure, numbers, in_parts), whole)
     plan = compiled.plan
     results = cells_of(structure, results_of(structure, numbers))
     before: Forward | None = roots.forward
@@ -202,11 +222,11 @@ def _constants(
     return HeldConstants(History(leaves, compiled.choices, varies, first_run), structure.cells, compile_with, bind)
 
 
-def _compile(structure: Structure, unstored: frozenset[int]) -> ForwardPlan:
+def _compile(structure: Structure, unstored: frozenset[int], in_parts: InParts) -> ForwardPlan:
     graph, results, cut = _cut(structure, unstored, {})
     choices = () if structure.overwritten else cut.choices
     folds = {folding.leaves: None for folding in foldings_of(structure, unstored).values()}
-    return ForwardPlan(lower(graph, results), tuple({**dict.fromkeys(choices), **folds}))
+    return ForwardPlan(lower(graph, results, in_parts=in_parts), tuple({**dict.fromkeys(choices), **folds}))
 
 
 def _cut(

@@ -381,8 +381,11 @@ _UNFIT = object()
 
 
 def remember(found: Found, before: Before, backward: Backward, accumulate: tuple[bool, ...]) -> None:
-    """Keep what the general way compiled for a graph, for the next one like it."""
-    compiled: BackwardPlan | None = PLANS.find(backward.bindings[accumulate].key)
+    """Keep what the general way compiled for a graph, for the next one like it; not a plan in parts."""
+    binding = backward.bindings[accumulate]
+    if binding.plan.is_in_parts:
+        return
+    compiled: BackwardPlan | None = PLANS.find(binding.key)
     structure, walked = backward.structure, found.walk
     is_simple = (
         compiled is not None

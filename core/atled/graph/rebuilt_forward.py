@@ -326,7 +326,9 @@ def run_known(root: Value) -> Found | bool:
 
 
 def remember(found: Found, planned: Forward) -> None:
-    """Keep what the general way compiled for a graph, for the next one like it."""
+    """Keep what the general way compiled for a graph, for the next one like it; not a plan in parts."""
+    if planned.binding.plan.is_in_parts:
+        return
     REBUILT.get(found.key, lambda: RebuiltForward(planned, found.walk) if _is_simple(found, planned) else _UNFIT)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from atled.call import RANGE_BLOCK_WORDS
 from atled.graph.compile.step import Slot, Step
@@ -14,7 +14,7 @@ _LEAST_BYTES = 1 << 20
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 
 
-def attach(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool) -> list[Step]:
+def attach(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool, but: Collection[Step] = ()) -> list[Step]:
     """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
 
     An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
@@ -22,14 +22,28 @@ def attach(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool) -> l
     kept in the memory of what is made of it: it never leaves the cache. Changes `slot.memory` for that.
 
     changing: whether steps that change arrays in place, such as updates, may be attached, too, and move for that.
+    but: steps that stay by themselves.
     """
     if not any(map(_can_carry, steps)):
         return list(steps)
     units = _Units(slots, steps)
     for step in steps:
-        if _can_be_carried(step, slots, changing):
+        if _can_be_carried(step, slots, changing) and step not in but:
             units.attach(step)
     return [step for unit in units.order for step in unit]
+
+
+def compiled_alone(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool) -> set[Step]:
+    """Steps beside one that might carry them whose own kernel is at hand, while that on ranges is not."""
+    carriers = [step for step in steps if _can_carry(step)]
+    beside = {slots[number].memory for step in carriers for number in step.arguments if number >= 0}
+    return {
+        step
+        for step in steps
+        if _can_be_carried(step, slots, changing)
+        and any(number >= 0 and slots[number].memory in beside for number in step.arguments)
+        and _is_at_hand_alone(step)
+    }
 
 
 def _can_carry(step: Step) -> bool:
@@ -46,6 +60,11 @@ def _can_be_carried(step: Step, slots: Sequence[Slot], changing: bool) -> bool:
     if any(slots[number].is_window for number in step.written):
         return False  # another window of that memory may be read at another pace
     return spec.program is not None or spec.copies
+
+
+def _is_at_hand_alone(step: Step) -> bool:
+    is_at_hand = None if step.native is None else step.native.is_at_hand
+    return is_at_hand is not None and is_at_hand(False) and not is_at_hand(True)
 
 
 def _spread_inner(carrier: Step) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from atled.call import Call
 from atled.dtypes import is_narrow
 from atled.graph.compile.known_fusions import is_count, known_fusion, looks_of, note_fusion
+from atled.graph.compile.parts import InParts, parts_of
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue, WindowOp
 from atled.graph.nodes.order import Order
 from atled.limits.caches import Generations
@@ -17,6 +18,8 @@ from atled.named_tuple import NamedTuple
 from atled.ops.elementwise import ProgramOp
 from atled.ops.formula import Expr, Number, Program, name, number, postorder, substitute
 from atled.ops.spec import SPECS, Attribute, Input
+from atled.preparing import prepare
+from atled_contexts import Decision
 
 MOST_NODES = 40
 MOST_OPERANDS = 24
@@ -66,12 +69,14 @@ def fuse(
     results: Iterable[IRValue],
     apart: Iterable[IRNode] = (),
     again: Iterable[IRNode] = (),
+    in_parts: InParts = InParts.NONE,
 ) -> list[IRNode]:
     """The nodes to run instead of `nodes`, in an order in which they can run.
 
     results: values that must exist afterwards although no node may read them.  apart: nodes that become one with each
     other only.  again: nodes that compute a value once more for those behind them, with which alone they become one:
-    with the ones that computed it first they would store it.
+    with the ones that computed it first they would store it.  in_parts: which formulas are cut into parts, where
+    that changes no bit; then `graph.is_in_parts` says whether any was.
     """
     values = set(results)
     alone, once_more = set(apart), frozenset(again)
@@ -81,8 +86,8 @@ def fuse(
         return known
     groups = _Groups(nodes, values, alone, once_more)
     made_of: dict[IRNode, IRNode] = {}
-    fused = _rewrite(graph, nodes, groups, values, made_of) if groups.any else list(nodes)
-    if looks is not None:
+    fused = _rewrite(graph, nodes, groups, values, made_of, in_parts) if groups.any else list(nodes)
+    if looks is not None and not graph.is_in_parts:
         note_fusion(looks, nodes, fused, made_of)
     return fused
 
@@ -375,6 +380,7 @@ def _rewrite(
     groups: _Groups,
     results: set[IRValue],
     made_of: dict[IRNode, IRNode],
+    in_parts: InParts,
 ) -> list[IRNode]:
     """The nodes with one for each group; made_of: receives of each of these the one that it is decided like."""
     readers: dict[IRValue, set[int | IRNode]] = {}
@@ -390,24 +396,75 @@ def _rewrite(
     for unit, given in _differing(wired).items():
         wired[unit] = _Wires(graph, units[unit], groups.formulas, given)
     result = []
+    at_hand: dict[Hashable, bool] = {}
     for unit in order:
         members = units[unit]
         if len(members) == 1:
             result.append(members[0])
-        else:
-            outputs = [
-                member.outputs[0]
-                for member in members
-                if not member.changed
-                and (
-                    member.outputs[0] in results or any(reader != unit for reader in readers.get(member.outputs[0], ()))
-                )
-            ]
-            compute = groups.compute_of(members[0])
-            made = _fused_node(members, wired[unit], outputs, compute)
-            made_of[made] = _first_of(members)
-            result.append(made)
+            continue
+        outputs = [
+            member.outputs[0]
+            for member in members
+            if not member.changed
+            and (member.outputs[0] in results or any(reader != unit for reader in readers.get(member.outputs[0], ())))
+        ]
+        compute = groups.compute_of(members[0])
+        parts = None
+        may_split = in_parts and compute is None and not wired[unit].changed and all(map(_splits, members))
+        if may_split and (in_parts is InParts.ALL or not _is_at_hand(members, wired[unit], outputs, at_hand)):
+            parts = _parts(graph, members, wired[unit], outputs, groups.formulas)
+        if parts is not None:
+            graph.is_in_parts = True
+            result += parts
+            continue
+        made = _fused_node(members, wired[unit], outputs, compute)
+        made_of[made] = _first_of(members)
+        result.append(made)
     return result
+
+
+def _parts(
+    graph: Graph,
+    members: Sequence[IRNode],
+    wires: _Wires,
+    outputs: Sequence[IRValue],
+    formulas: Mapping[IRNode, Sequence[Expr]],
+) -> list[IRNode] | None:
+    """What computes a group in parts, which are short formulas or single ops; None where there are none."""
+    read, results = wires.formulas()
+    parts = parts_of(members, read, [each for (each,) in results], outputs)
+    if parts is None:
+        return None
+    made = []
+    for part in parts:
+        if len(part) == 1:
+            made += part
+            continue
+        own = set(part)
+        needed = set(outputs).union(
+            value for member in members if member not in own for value in member.inputs if value is not None
+        )
+        written = [member.outputs[0] for member in part if member.outputs[0] in needed]
+        made.append(_fused_node(part, _Wires(graph, part, formulas), written, None))
+    return made
+
+
+def _splits(member: IRNode) -> bool:
+    return member.decision is not None and member.decision.implementation.splits
+
+
+def _is_at_hand(
+    members: Sequence[IRNode], wires: _Wires, outputs: Sequence[IRValue], known: dict[Hashable, bool]
+) -> bool:
+    """Whether a group that changes no array has a kernel that needs not be compiled; known: the answers so far."""
+    spec = _spec_of(wires, outputs, None)
+    call, decision = _call_of(members, spec, wires.inputs, outputs)
+    key = decision.implementation, spec, call
+    if key not in known:
+        native = prepare(decision.implementation, call).native
+        asks = None if native is None else native.is_at_hand
+        known[key] = asks is None or asks(False) or asks(True)
+    return known[key]
 
 
 def _differing(wired: Mapping[int | IRNode, _Wires]) -> dict[int | IRNode, frozenset[tuple[int, int]]]:
@@ -501,6 +558,19 @@ class _Wires:
             if isinstance(value, Number) and not _is_exponent(row.names[position - len(row.floats)], row.formulas)
         }
 
+    def formulas(self) -> tuple[list[dict[str, Expr]], list[list[Expr]]]:
+        """Per row what the names in its formulas stand for, and its formulas, in the names of what all of them read."""
+        expressions = {self.numbers[value]: name(f"x{position}") for position, value in enumerate(self.inputs)}
+        read: list[dict[str, Expr]] = []
+        results: list[list[Expr]] = []
+        for row in self.rows:
+            replaced = dict(zip(row.names, (*(expressions[value] for value in row.read), *row.floats), strict=True))
+            formulas = [substitute(formula, replaced) for formula in row.formulas]
+            expressions.update(zip(row.written, formulas, strict=True))
+            read.append(replaced)
+            results.append(formulas)
+        return read, results
+
     def without(self, literals: Container[tuple[int, int]]) -> tuple[object, ...]:
         """The rows without some of their floats: equal for groups that differ in those alone."""
         gone = name("")  # no float has an empty name
@@ -578,6 +648,13 @@ def _fused_node(
     compute: np.dtype | None,
 ) -> IRNode:
     """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
+    spec = _spec_of(wires, outputs, compute)
+    made = [*(last for _, last in wires.changed.values()), *outputs]
+    return _node(members, spec, wires.inputs, wires.floats, made)
+
+
+def _spec_of(wires: _Wires, outputs: Sequence[IRValue], compute: np.dtype | None) -> FusedOp:
+    """The op of a group, whose outputs are the arrays that it changes, and the given values."""
     numbers = wires.numbers
     changed = tuple((numbers[first], numbers[last]) for first, last in wires.changed.values())
     written = tuple(numbers[value] for value in outputs)
@@ -585,8 +662,7 @@ def _fused_node(
     spec = _OPS.get(wiring) or _OPS.find_old(wiring)
     if spec is None:
         spec = _OPS.add(wiring, _fused_op(wires, changed, written, compute))
-    made = [*(last for _, last in wires.changed.values()), *outputs]
-    return _node(members, spec, wires.inputs, wires.floats, made)
+    return spec
 
 
 def _fused_op(
@@ -595,9 +671,7 @@ def _fused_op(
     """The op that computes all rows, with the arrays that are changed and then the written values as its outputs."""
     inputs = {wires.numbers[value]: f"x{position}" for position, value in enumerate(wires.inputs)}
     expressions = {value: name(identifier) for value, identifier in inputs.items()}
-    for row in wires.rows:
-        replaced = dict(zip(row.names, (*(expressions[value] for value in row.read), *row.floats), strict=True))
-        results = [substitute(formula, replaced) for formula in row.formulas]
+    for row, results in zip(wires.rows, wires.formulas()[1], strict=True):
         expressions.update(zip(row.written, results, strict=True))
     program = Program(
         tuple(inputs.values()),
@@ -623,12 +697,20 @@ def _node(
     floats: Sequence[int],
     outputs: Sequence[IRValue],
 ) -> IRNode:
-    first = _first_of(members)
-    assert first.decision is not None
     assert spec.program is not None
-    old: Call = first.decision.call
-    call = old.replaced_by(spec, (value.desc for value in inputs), (value.desc for value in outputs))
+    call, decision = _call_of(members, spec, inputs, outputs)
     attributes = {item: FloatSlot(index) for item, index in zip(spec.program.attributes, floats, strict=True)}
-    node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))
+    context = _first_of(members).context
+    node = IRNode(spec, tuple(inputs), attributes, context, decision.made_for(spec.name, call))
     node.make(outputs, {source: outputs[position] for position, source in spec.inplace.items()})
     return node
+
+
+def _call_of(
+    members: Sequence[IRNode], spec: FusedOp, inputs: Sequence[IRValue], outputs: Sequence[IRValue]
+) -> tuple[Call, Decision]:
+    """The call of a fused op, and the decision on one of its members."""
+    decision = _first_of(members).decision
+    assert decision is not None
+    call = decision.call.replaced_by(spec, (value.desc for value in inputs), (value.desc for value in outputs))
+    return call, decision

@@ -7,10 +7,11 @@ from typing import Any
 
 from atled.arrays.place import HOST
 from atled.call import Call, Prepared
-from atled.graph.compile.attachment import attach
+from atled.graph.compile.attachment import attach, compiled_alone
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
 from atled.graph.compile.memory import reuse_memory
+from atled.graph.compile.parts import InParts
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.targets import write_to_targets
@@ -38,6 +39,7 @@ def lower(
     apart: Iterable[IRNode] = (),
     again: Iterable[IRNode] = (),
     into: Sequence[int] = (),
+    in_parts: InParts = InParts.NONE,
 ) -> Plan:
     """The plan that computes `results`, one target each, and runs every step that changes an outside array.
 
@@ -47,6 +49,7 @@ def lower(
     again: nodes that are fused with readers of what they make only; see `fuse`.
     into: per result the outside array that it becomes in the end; may be left out where the plan does not read these
         and each is another one, or where the graph was told (`Graph.store`).
+    in_parts: of a plan that may be for one run, `Plan.is_in_parts`: which formulas are cut into parts.
     """
     values = _with_own_memory(graph, [value for value in results if value is not None])
     if into:
@@ -59,7 +62,7 @@ def lower(
         nodes = keep_last_rows(graph, nodes, values)
     nodes, values = _laid_out(graph, nodes, values, apart)
     nodes = _repeated_later(graph, nodes, values)
-    nodes = fuse(graph, _narrowed(graph, nodes, values), values, apart, again)
+    nodes = fuse(graph, _narrowed(graph, nodes, values), values, apart, again, in_parts)
     nodes = _with_views(graph, _without_casts(nodes, values), values)
     nodes = write_to_targets(nodes, values)
     _keep_orders(graph, nodes, values)
@@ -69,7 +72,10 @@ def lower(
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     numbers = map(slots.number_of, values)
     targets = [-1 if value is None else next(numbers) for value in results]
-    steps = attach(slots.made, steps, changing=not set(apart))
+    changing = not set(apart)
+    alone = compiled_alone(slots.made, steps, changing=changing) if in_parts else ()
+    graph.is_in_parts |= bool(alone)
+    steps = attach(slots.made, steps, changing=changing, but=alone)
     reuse_memory(slots.made, steps)
     return Plan(slots.made, steps, graph, targets)
 

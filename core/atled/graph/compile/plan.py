@@ -60,12 +60,14 @@ class Plan:
         the first update; updates apart, which run behind what may fail.
     first_update: the number of the first step that is an update, or computes one on the way; -1 without any.
     moving: the number of its segment, and of its row.
+    is_in_parts: whether formulas that were not compiled are in parts, or steps of their own: it is for one run.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
         self.slots = slots
         self.steps = steps
         self.floats = list(graph.floats)
+        self.is_in_parts = graph.is_in_parts
         self.targets = targets
         self.requests = self._requests()
         self.is_on_host = all(slot.place is HOST for slot in slots)

@@ -7,13 +7,20 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
+from atled.graph.compile.parts import InParts
 from atled.graph.compile.plan import Plan
 from atled.limits.caches import register_cache
 from atled.limits.collection import COLLECTION_PAUSED
 from atled.limits.sizes import within_memory
-from atled_contexts import lock_across_forks
+from atled_contexts import is_observed, lock_across_forks
 
 _STEPS_LIMIT = 100_000  # about 10 KB each
+
+MAY_BE_IN_PARTS = True
+"""Whether what is run for the first time may be planned in parts (`get_for_run`)."""
+
+_FEW, _SECONDS = 32, 8
+"""Plans behind which a process seems to make most of them for one run, and how many of them a second run outweighs."""
 
 
 class PlanCache:
@@ -27,6 +34,8 @@ class PlanCache:
         self.steps_limit = steps_limit
         self._steps = 0
         self._plans: OrderedDict[Hashable, Any] = OrderedDict()
+        self._in_parts: OrderedDict[int, None] = OrderedDict()  # hashes of keys of which a plan in parts was made
+        self._once = 0  # how many more plans seem to be for one run than for several
         self._lock = lock_across_forks()
         register_cache(name, self.__len__, self.clear)
 
@@ -56,11 +65,36 @@ class PlanCache:
                 self._steps -= _step_count(dropped)
         return made
 
+    def get_for_run(self, key: Hashable, make: Callable[[InParts], Any], whole: bool = False) -> Any:
+        """As `get`; what is made for the first time may be a plan in parts, for one run, which is not kept.
+
+        The second time it is made whole, and kept; at once under `whole`, and where somebody observes what runs. Parts
+        of all formulas pay where most plans run once.
+        """
+        found = self.find(key)
+        if found is not None:
+            return found
+        digest = hash(key)  # where two keys have one, the second is whole at once
+        is_second = digest in self._in_parts
+        self._once = max(0, self._once - _SECONDS) if is_second else self._once + 1
+        if whole or is_second or is_observed() or not MAY_BE_IN_PARTS:
+            return self.get(key, lambda: make(InParts.NONE))
+        with COLLECTION_PAUSED, within_memory("the plan of a graph"):
+            made = make(InParts.ALL if self._once > _FEW else InParts.UNCOMPILED)
+        if not made.plan.is_in_parts:
+            return self.get(key, lambda: made)
+        with self._lock:
+            self._in_parts[digest] = None
+            if len(self._in_parts) > self.limit:
+                self._in_parts.popitem(last=False)
+        return made
+
     def clear(self) -> None:
         """Forget everything compiled."""
         with self._lock:
             # Not by `clear`: what a finalizer of something dropped adds meanwhile is then found, but not to be moved.
             _dropped, self._plans = self._plans, OrderedDict()
+            self._in_parts.clear()
             self._steps = 0
 
     def __len__(self) -> int:

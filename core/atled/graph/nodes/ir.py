@@ -325,9 +325,12 @@ class Graph:
     by_operands: whether nodes that are added take their dtypes from their inputs, by NumPy's promotion, instead of from
         the type configs of their Contexts.
     is_recorded: whether the nodes become functions of the user's graph, instead of steps of a plan.
+    is_in_parts: whether formulas are in parts, or apart from steps that could carry them, so that none is compiled: the
+        plan is to run once.
     """
 
     is_recorded = False
+    is_in_parts = False
 
     def __init__(self, context: Context, aliases: Sequence[int] = (), by_operands: bool = False) -> None:
         """aliases: per outside array the number of the first that is the same one; those beyond are all different."""

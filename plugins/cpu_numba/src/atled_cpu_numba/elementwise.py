@@ -85,6 +85,7 @@ def prepare_program(
     is_large = sum(desc.nbytes for desc in operands) >= _STREAMED_BYTES
     # What is changed in place is in the cache when it is written.
     kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)
+    ranges = _Ranges(program, plan.layout) if plan.layout.in_order else None
     size = max(desc.size for desc in outputs)
     work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
     native = Native(
@@ -96,7 +97,8 @@ def prepare_program(
         # Functions take up to four times as long as is counted above on processors with short vectors.
         is_brief=is_brief(work_us) and not _function_count(program, without=_INSTRUCTIONS),
         owner=kernel,
-        ranges=_Ranges(program, plan.layout) if plan.layout.in_order else None,
+        ranges=ranges,
+        is_at_hand=_AtHand(kernel, ranges),
         steps=_steps(program, plan, operands),
     )
     return Prepared(native=native, note="in tiles" if plan.layout.is_tiled else "")
@@ -121,6 +123,21 @@ def _function_count(program: Program, without: frozenset[str] = frozenset()) -> 
     )
 
 
+class _AtHand:
+    """Says whether the kernel of a formula, or that on ranges, needs not be compiled."""
+
+    __slots__ = ("_kernel", "_ranges")
+
+    def __init__(self, kernel: TransientKernel, ranges: _Ranges | None) -> None:
+        self._kernel = kernel
+        self._ranges = ranges
+
+    def __call__(self, on_ranges: bool) -> bool:
+        if on_ranges:
+            return self._ranges is not None and self._ranges.kernel.is_stored()
+        return self._kernel.is_stored()
+
+
 class _Ranges:
     """Gives the address of the kernel on ranges, and keeps that once it is asked for."""
 
@@ -131,10 +148,14 @@ class _Ranges:
         self._layout = layout
         self._kernel: TransientKernel | None = None
 
-    def __call__(self) -> int:
+    @property
+    def kernel(self) -> TransientKernel:
         if self._kernel is None:
             self._kernel = _kernel(self._program, self._layout, ranges=True)
-        return self._kernel.address()
+        return self._kernel
+
+    def __call__(self) -> int:
+        return self.kernel.address()
 
 
 # Those that a plan holds are found again whatever their number; the others only if they are among the latest.
