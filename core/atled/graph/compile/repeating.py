@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from atled.graph.compile.changes import Changes
 from atled.graph.compile.wanted import is_repeated, only_chooses
-from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.ops.spec import SPECS
 from atled.strides import Window
 
@@ -19,18 +20,19 @@ def repeat_chosen(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRVal
     results: values that must exist although no node may read them.
     """
     kept, readers = {value.base for value in results}, _readers(nodes)
-    changes = _Changes(nodes)
+    changes = Changes(nodes)
     become: dict[IRNode, list[IRNode]] = {}
     for node in nodes:
         # What it reads may itself be repeated later by now.
         repeating = become.get(node, [node])[-1]
         if not is_repeated(repeating):
             continue
-        (made,) = repeating.outputs
+        (source,), (made,) = repeating.inputs, repeating.outputs
+        assert source is not None
         choosing = readers.get(made, [])
         if made in kept or not choosing or not all(map(only_chooses, choosing)):
             continue
-        if sum(each.outputs[0].size for each in choosing) > made.size or not changes.hold(repeating, choosing):
+        if sum(each.outputs[0].size for each in choosing) > made.size or not changes.spare(source, choosing):
             continue
         later = [_repeated_later(graph, repeating, each) for each in choosing]
         found = [each for each in later if each is not None]
@@ -52,27 +54,6 @@ def _readers(nodes: Sequence[IRNode]) -> dict[IRValue, list[IRNode]]:
                 if value.is_view:
                     readers.setdefault(value.shows, []).append(node)
     return readers
-
-
-class _Changes:
-    """When nodes change outside arrays."""
-
-    def __init__(self, nodes: Sequence[IRNode]) -> None:
-        self._position = {node: position for position, node in enumerate(nodes)}
-        self._made: dict[IRArray, list[tuple[int, int]]] = {}  # versions, and the positions of what makes them
-        for position, node in enumerate(nodes):
-            for value in node.changed.values():
-                if value.base.array is not None:
-                    self._made.setdefault(value.base.array, []).append((value.version, position))
-
-    def hold(self, repeating: IRNode, choosing: Sequence[IRNode]) -> bool:
-        """Whether what is repeated is still what it was where the last of some nodes stands."""
-        (source,) = repeating.inputs
-        assert source is not None
-        array = source.base.array
-        end = max(self._position[node] for node in choosing)
-        changes = () if array is None else self._made.get(array, ())
-        return not any(version > source.shows.version and position < end for version, position in changes)
 
 
 def _repeated_later(graph: Graph, repeating: IRNode, choosing: IRNode) -> list[IRNode] | None:

@@ -8,8 +8,9 @@ from itertools import count
 import numpy as np
 
 from atled.arrays.place import HOST
+from atled.graph.compile.changes import Changes
 from atled.graph.compile.fusion import FusedOp
-from atled.graph.nodes.ir import IRArray, IRNode, IRValue
+from atled.graph.nodes.ir import IRNode, IRValue
 from atled.ops.formula import Program
 from atled.ops.spec import SPECS
 
@@ -78,19 +79,16 @@ class _Targets:
 
     def __init__(self, nodes: Sequence[IRNode], results: set[IRValue]) -> None:
         self._results = results
-        self._position = {node: position for position, node in enumerate(nodes)}
+        self._changes = Changes(nodes)
+        self._position = self._changes.position
         self._readers: dict[IRValue, int] = {}  # of the value and of views of it
-        self._changes: dict[IRArray, list[tuple[int, int]]] = {}  # versions, and the positions of what makes them
         self._assigning: dict[IRValue | None, IRNode] = {}  # the last assignment of a value
-        for position, node in enumerate(nodes):
+        for node in nodes:
             for value in node.inputs:
                 if value is not None:
                     self._readers[value.shows] = self._readers.get(value.shows, 0) + 1
             if node.spec is SPECS["Assign"] and not node.computed:
                 self._assigning[node.inputs[1]] = node
-            for value in node.changed.values():
-                if value.base.array is not None:
-                    self._changes.setdefault(value.base.array, []).append((value.version, position))
         self.become: dict[IRNode, IRNode | None] = {}
 
     def write_at_once(self, assigning: IRNode) -> None:
@@ -134,14 +132,7 @@ class _Targets:
 
     def _reads_the_same(self, maker: IRNode, assigning: IRNode) -> bool:
         """Whether what a node reads has not changed where the assignment stands."""
-        end = self._position[assigning]
-        for value in maker.inputs:
-            array = None if value is None else value.base.array
-            if value is not None and array is not None:
-                changes = self._changes.get(array, ())
-                if any(version > value.shows.version and position < end for version, position in changes):
-                    return False
-        return True
+        return all(value is None or self._changes.spare(value, (assigning,)) for value in maker.inputs)
 
 
 def _may_write_elsewhere(maker: IRNode) -> bool:

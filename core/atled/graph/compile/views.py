@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atled.arrays.place import HOST
+from atled.graph.compile.changes import Changes
 from atled.graph.compile.wanted import only_chooses
 from atled.graph.nodes.dispatch import EngineOp
-from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.ops.reduction import Reduction
 from atled.reference import prepare_reference
 
@@ -38,16 +39,12 @@ class _Views:
     def __init__(self, graph: Graph, nodes: Sequence[IRNode], results: set[IRValue]) -> None:
         self._graph = graph
         self._kept = {value.base for value in results}
-        self._position = {node: position for position, node in enumerate(nodes)}
+        self._changes = Changes(nodes)
         self._readers: dict[IRValue, list[IRNode]] = {}
-        self._changes: dict[IRArray, list[tuple[int, int]]] = {}  # versions, and the positions of what makes them
-        for position, node in enumerate(nodes):
+        for node in nodes:
             for value in node.inputs:
                 if value is not None:
                     self._readers.setdefault(value, []).append(node)
-            for value in node.changed.values():
-                if value.base.array is not None:
-                    self._changes.setdefault(value.base.array, []).append((value.version, position))
         self.become: dict[IRNode, IRNode | None] = {}
 
     def replace(self, node: IRNode) -> None:
@@ -68,7 +65,7 @@ class _Views:
         view = self._graph.window(source, window)
         if not (_is_in_rows(view) or (view.place is HOST and self._reads_in_any_order(readers, made, view))):
             return
-        if not self._holds(source, readers):
+        if not self._changes.spare(source, readers):
             return
         changed = {}
         for reader in dict.fromkeys(readers):
@@ -82,13 +79,6 @@ class _Views:
             self.become[reader] = new
         self.become[node] = None if view is source else view.node
 
-    def _holds(self, source: IRValue, readers: Sequence[IRNode]) -> bool:
-        """Whether an array is still what it was where the last of some nodes stands."""
-        array = source.base.array
-        changes = () if array is None else self._changes.get(array, ())
-        end = max(self._position[reader] for reader in readers)
-        return not any(version > source.shows.version and position < end for version, position in changes)
-
     def _reads_in_any_order(self, readers: Sequence[IRNode], made: IRValue, view: IRValue) -> bool:
         """Whether readers lose nothing by a view whose elements do not lie in rows."""
         are_reductions = all(isinstance(reader.spec, Reduction) for reader in readers)
@@ -101,7 +91,7 @@ class _Views:
             return False
         others = [value.node for value in reader.inputs if value not in (None, made) and value.node is not None]
         others += [after for value in reader.outputs for after in self._readers.get(value, ())]
-        return all(_is_formula(other) or only_chooses(other) for other in others if other in self._position)
+        return all(_is_formula(other) or only_chooses(other) for other in others if other in self._changes.position)
 
 
 def _is_formula(node: IRNode) -> bool:

@@ -56,6 +56,10 @@ CASES = {
     "sums of nothing": (lambda: F.sum(F.exp(uniform(0, 70)), axis=1), None),
     "sums of empty rows": (lambda: F.mean(F.exp(uniform(70, 0)), axis=1), None),
     "sums of empty columns": (lambda: F.sum(F.exp(uniform(0, 70)), axis=0), None),
+    "product of columns": (lambda: F.prod(F.exp(uniform(301, 70)), axis=0), "Exp+Prod"),
+    "product of many columns": (lambda: F.prod(F.tanh(uniform(13, 5000)) + 1.5, axis=0), "Prod"),
+    "products of planes": (lambda: F.prod(F.exp(uniform(3, 41, 1000)), axis=1), "Exp+Prod"),
+    "product of few columns": (lambda: F.prod(F.exp(uniform(5, 3)), axis=0), None),
     "sum along rows": (lambda: F.sum(F.tanh(uniform(301, 70)), axis=1), "Tanh+Sum"),
     "sum along short rows": (lambda: F.sum(F.tanh(uniform(3001, 3)), axis=1), "Tanh+Sum"),
     "sum along long rows": (lambda: F.sum(F.tanh(uniform(70, 5001)), axis=1), "Tanh+Sum"),
@@ -169,6 +173,7 @@ def threads(request, monkeypatch):
         # So that the workspace for the ranges of all shares is smaller than the arrays.
         monkeypatch.setattr("atled_cpu_numba.kernels.reduction.any_axes._RANGE", 256)
         monkeypatch.setattr("atled_cpu_numba.kernels.reduction.extremum._RANGE", 256)
+        monkeypatch.setattr("atled_cpu_numba.kernels.reduction.products._RANGE", 256)
     # So that sums of small columns are spread, too.
     monkeypatch.setattr("atled_cpu_numba.kernels.reduction.any_axes._LEAST_SPREAD", 0)
     PLANS.clear()
