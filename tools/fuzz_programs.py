@@ -1,14 +1,14 @@
 """Runs random training programs in several ways and counts where the results disagree.
 
 `python tools/fuzz_programs.py` draws programs from a seed: graphs static and rebuilt, layers, views, writes, solvers,
-compiled steps, inferences that are partly constant, dropped handles. Each runs on backend cpu with every count of
-threads, which must give equal bits, and by an interpreter that computes call by call in float64 with NumPy, to which
-the results must be close. With `--backend sim` it runs on the simulated device, which is told to compile formulas, to
-refuse ops, ... and must give equal bits as device programs, step by step, and where it fails now and then and is asked
-again. Freed memory holds NaN. "wrong" disagrees with the interpreter, "bits" between such ways, "refused" is an error
-that says a value is lost when nothing lost it, "foreign" any other exception; a child that takes too long is killed
-and counted as "hanging", one that dies by itself as "crashing". Each such program is shrunk and shown as a script. The
-exit status is 1 unless all were clean.
+compiled steps, inferences that are partly constant, dropped handles, ops of all families as in their samples. Each
+runs on backend cpu with every count of threads, which must give equal bits, and by an interpreter that computes call by
+call in float64 with NumPy, to which the results must be close. With `--backend sim` it runs on the simulated device,
+which is told to compile formulas, to refuse ops, ... and must give equal bits as device programs, step by step, and
+where it fails now and then and is asked again. Freed memory holds NaN. "wrong" disagrees with the interpreter, "bits"
+between such ways, "refused" is an error that says a value is lost when nothing lost it, "foreign" any other exception;
+a child that takes too long is killed and counted as "hanging", one that dies by itself as "crashing". Each such program
+is shrunk and shown as a script. The exit status is 1 unless all were clean.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ from atled.graph.run import binding  # noqa: E402  # likewise
 from atled.graph.run.words import Table  # noqa: E402  # likewise
 from fuzzing_programs import drawing  # noqa: E402  # likewise
 from fuzzing_programs.comparing import check  # noqa: E402  # likewise
+from fuzzing_programs.drawing import Drawer  # noqa: E402  # likewise
 from fuzzing_programs.running import UncleanError, run_plainly  # noqa: E402  # likewise
+from fuzzing_programs.sampled import sampled_op  # noqa: E402  # likewise
 from fuzzing_programs.setting import Setting  # noqa: E402  # likewise
 from fuzzing_programs.shrinking import Checker, shrunk  # noqa: E402  # likewise
 
@@ -58,6 +60,20 @@ def test_programs_are_valid_and_contain_everything():
         features.update(program.features)
         run_plainly(program.statements)
     assert len(features) > 70
+    assert {"op of a sample", "leaf of float64"} <= features
+
+
+def test_a_program_may_call_most_ops_as_in_their_samples():
+    drawer = Drawer("sampled ops")
+    x = drawer.leaf((3, 4))
+    names = set()
+    for _ in range(300):
+        made = sampled_op(drawer, x, (3, 4))
+        left = [drawer.fresh("v") for _ in range(made.outputs)]
+        drawer.do(f"{', '.join(left)} = {made.text}", made.feature)
+        names.add(made.text.partition("(")[0])
+    assert len(names) > 80
+    assert any(x in statement for statement in drawer.statements[1:])
 
 
 @pytest.mark.slow

@@ -34,15 +34,23 @@ class ArrayStatements(Sketch):
             way = 0
         self.do(texts[way], "write to a leaf")
 
+    def _is_view(self, y: str) -> bool:
+        """Whether a result shows its input, as it does again after the next forward."""
+        return bool(self.of(y).value.call.spec.views)
+
     def _has_views_of(self, x: str) -> bool:
-        """Whether a program's result shares the memory of a leaf: replacing that is seen at the next forward only."""
-        cell = self.of(x).data.cell
+        """Whether another result shares the memory of an array: replacing that is seen at the next forward only."""
+        mine, cell = self.of(x).value, self.of(x).data.cell
         values = [v for name in self.results for call in calls_before([self.of(name).value]) for v in call.outputs]
-        return any(value.arrays.data.cell is cell for value in values)
+        return any(value.arrays.data.cell is cell for value in values if value is not mine)
 
     def write_inside(self) -> None:
-        """Write to a result."""
+        """Write to a result, or put another array in the place of its own."""
         y = self.computed()
+        if self.random.random() < 0.4 and not self._is_view(y) and not self._has_views_of(y):
+            values = f"draw({self.number()}, {self.of(y).shape})"
+            self.do(f"{y}.data = nn.NdArray.from_numpy_array({values})", "array of a result replaced")
+            return
         self.do(f"{y}.d = draw({self.number()}, {self.of(y).shape})", "write to a result")
 
     def write_gradient(self) -> None:

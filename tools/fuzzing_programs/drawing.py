@@ -60,7 +60,7 @@ class Drawer(InferenceStatements):
             self.draw_one((self.call,), (1,))
         ways: dict[Callable[[], Any], int] = {
             self.call: 30, self.call_into: 6, self.forward: 7, self.backward: 12, self.several: 8, self.sink: 2,
-            self.look: 7, self.late: 5, self.drop: 6, self.collect: 2, self.write: 8, self.write_inside: 2,
+            self.look: 7, self.late: 5, self.drop: 6, self.collect: 2, self.write: 8, self.write_inside: 4,
             self.write_gradient: 3,
             self.view: 3, self.view_used: 12, self.flags: 5, self.shared: 3, self.rewire: 6,
             self.at_once: 5, self.derivative: 3, self.batch: 2,

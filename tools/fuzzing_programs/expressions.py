@@ -45,6 +45,10 @@ class Source(Protocol):
         """The name of a leaf of whole numbers."""
         ...
 
+    def sampled(self, values: str, flows: bool) -> str:
+        """The name of a leaf that nobody writes, of the values of a sample; flows: whether a gradient may reach it."""
+        ...
+
     def layer(self) -> str:
         """The name of a layer."""
         ...

@@ -8,6 +8,7 @@ from fuzzing_programs.array_statements import ArrayStatements
 from fuzzing_programs.expressions import Expression, elementwise, expression, loss
 from fuzzing_programs.plain.graph import Value, calls_before
 from fuzzing_programs.plain.state import STATE
+from fuzzing_programs.sampled import sampled_op
 from fuzzing_programs.sketch import UnsuitableError, refuse_unlike
 
 
@@ -16,7 +17,8 @@ class GraphStatements(ArrayStatements):
 
     def call(self) -> None:
         x = self.pick([*self.leaves, *self.results, *self.results, *self.parameters[:1]])
-        made = expression(self, x, self.of(x).shape)
+        draw_call = sampled_op if self.random.random() < 0.15 and self.of(x).size else expression
+        made = draw_call(self, x, self.of(x).shape)
         names = [self.fresh("v") for _ in range(made.outputs)]
         text = f"{', '.join(names)} = {made.text}"
         if self.random.random() < 0.06:
@@ -70,7 +72,7 @@ class GraphStatements(ArrayStatements):
         inner = self.fresh("p")
         self.names[inner] = self.of(x)
         current, made_names = inner, [inner]
-        draw_call = draw_call or self.random.choice((expression, elementwise))
+        draw_call = draw_call or self.random.choice((expression, expression, elementwise, elementwise, sampled_op))
         for _ in range(self.random.randint(2, 6)):
             made = draw_call(self, current, self.of(current).shape)
             names = [self.fresh("p") for _ in range(made.outputs)]

@@ -36,6 +36,14 @@ def whole(seed, shape, stop):
     return np.random.default_rng(seed).integers(0, stop, shape)
 
 
+def sampled(op, number, seed, position):
+    from atled.conformance.cases import samples_of
+    from atled.ops.spec import SPECS
+
+    values = samples_of(SPECS[op])[number].draw(seed)[position]
+    return values.astype(np.float32) if values.dtype.kind == "f" else values
+
+
 def launches(trace):
     return sum(row.calls for row in trace.rows() for name in row.op.split("+") if name in ("Convolution", "Affine"))
 
@@ -306,7 +314,7 @@ def poisoned() -> Iterator[None]:
         storage._buffer[0].fill(0xFF)
 
     def poison(storage: HostStorage) -> None:
-        if not storage.exported:
+        if not getattr(storage, "exported", True):  # of one that was made natively, and never filled in
             storage._buffer[0].fill(0xFF)
         free(storage)
 

@@ -112,6 +112,12 @@ class Sketch:
         self.labels.append(name)
         return name
 
+    def sampled(self, values: str, flows: bool) -> str:
+        name = self.fresh("c")
+        flag = self.random.choice((True, None)) if flows else None
+        self.do(f"{name} = nn.Variable.from_numpy_array({values}, need_grad={flag})", "leaf of a sample")
+        return name
+
     def other(self, shape: tuple[int, ...]) -> str:
         found = [name for name in (*self.leaves, *self.results, *self.parameters) if self.of(name).shape == shape]
         if found and self.random.random() < 0.8:
@@ -124,7 +130,10 @@ class Sketch:
     def leaf(self, shape: tuple[int, ...]) -> str:
         name = self.fresh("x")
         flag = self.random.choice((True, False, None))
-        self.do(f"{name} = nn.Variable.from_numpy_array(draw({self.number()}, {shape}), need_grad={flag})", "leaf")
+        is_wide = self.random.random() < 0.1
+        values = f"draw({self.number()}, {shape}){'.astype(np.float64)' if is_wide else ''}"
+        feature = "leaf of float64" if is_wide else "leaf"
+        self.do(f"{name} = nn.Variable.from_numpy_array({values}, need_grad={flag})", feature)
         self.leaves.append(name)
         return name
 
