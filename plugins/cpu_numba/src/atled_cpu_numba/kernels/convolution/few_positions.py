@@ -112,6 +112,7 @@ class Block(CopiedPlanes):
     run_length: int
     run_step: int  # of the source, from run to run
     collects: int  # 1: the source of a 1 x 1 kernel is collected tile by tile
+    leaves: int  # 1: tiles leave their sums position by position, to be transposed by whole vectors
     k_step: int  # terms of all tiles of a panel, before the next ones
     packed: int  # address of the packed weights, or 0
     after: int  # range kernel to run on what is written of the result, or 0
@@ -212,6 +213,16 @@ def _tile_rows(dtype: str) -> tuple[int, int]:
     return rows * 5 // 6, rows
 
 
+def _fill_no_square(dtype: str) -> bool:
+    """Whether tiles, though not low, have fewer positions than a vector has lanes: under AVX-512.
+
+    Transposed one by one and written in parts of vectors, 12 x 32 sums take 184 moves between lanes, which Intel's
+    processors make on one port. As parts of whole squares they take at most 96, of what other ports leave and read.
+    """
+    lanes = lanes_of(dtype)
+    return not lanes.has_short_tiles and lanes.rows < lanes.vector
+
+
 def _computed(positions: int, rows: int) -> int:
     """Positions computed for so many by tiles of `rows`; where there are fewer, no tile fits."""
     return -(-positions // rows) * rows if positions >= rows else _NEVER
@@ -228,7 +239,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.shared.vectors import make_copy_rows, make_transpose_block
 
     element, floats, lanes = SIZES[dtype], Real(dtype).pointer, lanes_of(dtype)
-    (low, high), columns = _tile_rows(dtype), lanes.columns
+    (low, high), columns, can_leave = _tile_rows(dtype), lanes.columns, _fill_no_square(dtype)
     copy_planes = make_copy_planes(dtype)
     tile_high = make_position_tile(high, columns // lanes.vector, dtype)
     tile_low = make_position_tile(low, columns // lanes.vector, dtype)
@@ -266,6 +277,13 @@ def _build(dtype: str) -> Callable[..., int]:
                 copy_rows((at, x_row, target, rows, count - whole, min(rows, left)))
 
     @piece
+    def transpose_sums(sums_at, at, y, positions):
+        """Write a vector of positions, from `at` on, of all maps of a panel."""
+        for m in range(0, columns, vector):
+            source = sums_at + element * (at * columns + m)
+            transpose_block((source, columns, vector, y + element * (m * positions + at), positions))
+
+    @piece
     def multiply_collected(low_tiles, x, positions, k, k_step, weights, bias_at, sums_at, y, is_first):
         """The maps of a panel at all positions, by way of sums that lie position by position."""
         rows = low if low_tiles else high
@@ -295,7 +313,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     @piece
     def multiply(w, x, k, offsets_at, weights, bias_at, sums_at, y, is_first):
-        """The same where tiles read the planes."""
+        """The same where tiles read the planes, and write the maps themselves unless they leave their sums."""
         positions, k_step = w[Block.positions], w[Block.k_step]
         rows = low if w[Block.lower] != 0 else high
         runs, run_length = w[Block.runs], w[Block.run_length]
@@ -304,14 +322,19 @@ def _build(dtype: str) -> Callable[..., int]:
             k0 = k_part * k_step
             kc = min(k_step, k - k0)
             taps_at, b = offsets_at + 8 * k0, weights + element * k0 * columns
+            is_last, written = k0 + kc == k, 0
             kept = sums_at
             ahead, ahead_step = b + element * kc * columns, (columns + runs * tiles - 1) // (runs * tiles)
             for run in range(runs):
                 for tile in range(tiles):
                     at = min(tile * rows, run_length - rows)  # the last one overlaps the one before
-                    a, c = x + element * (run * w[Block.run_step] + at), y + element * (run * run_length + at)
+                    place = run * run_length + at
+                    a, c = x + element * (run * w[Block.run_step] + at), y + element * place
                     s, s_step = (bias_at, 0) if k0 == 0 else (kept, columns)
-                    left = kept if k0 + kc < k else 0
+                    left = 0 if is_last else kept
+                    if can_leave and is_last and w[Block.leaves] != 0:
+                        # Position by position: no further on than the sums of tiles to come, which wait there.
+                        left = sums_at + element * place * columns
                     is_own = is_first and k0 == 0 and run == 0 and tile == 0
                     wanted = b + element * _TERMS_AHEAD * columns if is_own else ahead
                     wanted_step = columns if is_own else ahead_step
@@ -321,6 +344,13 @@ def _build(dtype: str) -> Callable[..., int]:
                         tile_high((kc, taps_at, a, b, s, s_step, left, c, positions, wanted, wanted_step))
                     kept += element * rows * columns
                     ahead += element * kc * ahead_step
+                    if can_leave and is_last and w[Block.leaves] != 0:
+                        # A vector of positions as soon as it is there, while it is in the level-1 cache.
+                        while written + vector <= place + rows:
+                            transpose_sums(sums_at, written, y, positions)
+                            written += vector
+        if can_leave and w[Block.leaves] != 0 and positions % vector != 0:
+            transpose_sums(sums_at, positions - vector, y, positions)  # these overlap those before
 
     @kernel
     def few_positions(block, part, parts):
@@ -407,6 +437,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
     offsets = [0 if in_place else tap.phase * plane_length + planes.front + planes.offset(tap) for tap in result.taps]
     k_step = even_step(k, _MOST_COLLECTED_TERMS if collects else _MOST_TERMS, 1)
     tiled = -(-run_length // rows) * rows  # positions of a run
+    leaves = _fill_no_square(task.dtype) and not collects and positions >= lanes.vector
     panels, panel_bytes = task.groups * task.maps // lanes.columns, element * (k * lanes.columns + PACK_SLACK)
     packs_all = task.images > MOST_IMAGES
     starts = piece_starts(
@@ -415,7 +446,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
             "offsets_start": 8 * k,
             "bias_start": element * lanes.columns,
             "packed_start": panel_bytes * (panels if packs_all else 1),
-            "sums_start": element * lanes.columns * runs * tiled if collects or k_step < k else 0,
+            "sums_start": element * lanes.columns * runs * tiled if collects or leaves or k_step < k else 0,
             "planes_start": 0 if in_place else element * task.channels * channel_length,
             "tiles_start": element * task.channels * tiled if collects else 0,
         },
@@ -447,6 +478,7 @@ def prepare(task: Task, biases: Sequence[bool]) -> Prepared:
         run_length=run_length,
         run_step=planes.row_pitch,
         collects=int(collects),
+        leaves=int(leaves),
         panel_bytes=panel_bytes if packs_all else 0,
         **starts,
     )

@@ -69,8 +69,8 @@ def make_position_tile(positions: int, vectors: int, dtype: str) -> Any:
     A[i, p] is at a[offsets[i] + p] for p < `positions`; the table holds int64.
     b: B[i, m] at b[i * width + m], width: `vectors` vectors.
     s: S[m, p] at s[p * s_step + m], a bias with s_step 0, or what an earlier part of the sums left in `sums`.
-    sums: where they are left for the next part, (positions, width), or 0 where this is the last one.
-    y: Y[m, p] at y[m * y_row + p], written by the last part.
+    sums: where they are left, (positions, width), for the next part or for whoever transposes them; 0: y is written.
+    y: Y[m, p] at y[m * y_row + p].
     ahead, ahead_step: the line at ahead[i * ahead_step] is prefetched for each i < k that begins a round of terms.
     """
     # Tiles some places further on read the same row of the source, which processors do not foresee. With tiles so low
