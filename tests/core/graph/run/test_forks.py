@@ -37,7 +37,7 @@ class Doubled(PythonFunction):
 
 @contextmanager
 def another_thread_within(enter):
-    """Within, another thread is in a block that it entered by `enter(done)`, and leaves it when done is set."""
+    """Within, another thread is amid `enter(entered, done)`, which sets `entered` and returns once `done` is set."""
     entered, done = threading.Event(), threading.Event()
     thread = threading.Thread(target=enter, args=(entered, done))
     thread.start()
