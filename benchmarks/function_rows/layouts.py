@@ -18,6 +18,7 @@ _AXES: dict[str, tuple[tuple[int, ...], Any]] = {
     "axis 2 of 3": (_VOLUME, 2),
     "axes 0, 2, 3": (_IMAGES, (0, 2, 3)),
     "axes 2, 3": (_IMAGES, (2, 3)),
+    "axes 0, 2": (_IMAGES, (0, 2)),
     "axis 1 of 4": (_IMAGES, 1),
     "short rows": (_NARROW, 1),
     "short columns": (_NARROW, 0),
