@@ -99,13 +99,14 @@ class Seed:
             self.array = NdArray.over(ArrayCell(1), (1,))
             self._is_shared = False
         is_number = type(grad) is float or (type(grad) is int and abs(grad) < _LARGEST_INTEGER)
-        if is_number and is_float(dtype):
-            # A graph that is built again at every step comes here at every step: without the checks of `data`.
-            storage = self.array.cell.output(HOST, dtype)
-            assert isinstance(storage, HostStorage)
-            storage.array(self.array.shape, dtype).fill(grad)
-        else:
-            # Not the array's own cast: that hands out a view, and the memory could not be used again.
-            self.array.cell.cast(dtype)
-            self.array.data = grad
+        with np.errstate(over="ignore"):  # a loss scale beyond float16 is infinite, which those who scale look for
+            if is_number and is_float(dtype):
+                # A graph that is built again at every step comes here at every step: without the checks of `data`.
+                storage = self.array.cell.output(HOST, dtype)
+                assert isinstance(storage, HostStorage)
+                storage.array(self.array.shape, dtype).fill(grad)
+            else:
+                # Not the array's own cast: that hands out a view, and the memory could not be used again.
+                self.array.cell.cast(dtype)
+                self.array.data = grad
         self._number = number

@@ -132,3 +132,18 @@ def test_the_digits_network_trains_in_half_precision(name):
         scores.forward()
     nn.clear_parameters()
     assert np.mean(scores.d.argmax(1) == digits.test_labels[:, 0]) > 0.9
+
+
+@pytest.mark.parametrize(
+    "as_given", [float, np.float32, nn.NdArray.from_numpy_array], ids=["number", "array", "NdArray"]
+)
+def test_a_scale_beyond_half_gives_infinite_gradients_without_a_warning(as_given):
+    w = nn.Variable.from_numpy_array(np.ones(3, np.float32))
+    w.need_grad = True
+    with nn.context_scope(nn.Context(["reference:half"])):
+        loss = F.sum(w * w)
+    loss.forward()
+    loss.backward(as_given(np.array(2.0**17)))  # of NumPy's cast the tests would make an error
+    solver = S.Sgd()
+    solver.set_parameters({"w": w})
+    assert solver.check_inf_grad()
