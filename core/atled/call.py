@@ -353,8 +353,8 @@ class Native:
     ranges: of an elementwise step: gives the address of `int64 kernel(int64 block, int64 begin, int64 end)`, which
         computes the flat elements begin <= i < end of all outputs from the same elements of the inputs and returns 0;
         None where there is none.
-    is_at_hand: of an elementwise step: says whether its kernel, or with True that on ranges, needs not be compiled;
-        None where neither ever does. See `Implementation.splits`.
+    is_at_hand: of an elementwise step: says whether its kernel, for True that on ranges, for None one of the two needs
+        not be compiled; None where neither ever does. See `Implementation.splits`.
     steps: of an elementwise step on few elements: `steps(count, strides, states)` gives a Native with the same
         arguments that computes it `count` times; None where there is none. From one time to the next an argument is
         `strides` bytes further on; where these are negative it begins at the last of `count` rows. By input, `states`
@@ -417,7 +417,7 @@ class Native:
         errors: Mapping[int, str] | None = None,
         owner: object = None,
         ranges: Callable[[], int] | None = None,
-        is_at_hand: Callable[[bool], bool] | None = None,
+        is_at_hand: Callable[[bool | None], bool] | None = None,
         steps: Callable[[int, Sequence[int], Mapping[int, int]], Native] | None = None,
         after: Mapping[int, int] | None = None,
         bounds: Mapping[int, int] | None = None,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from atled.call import RANGE_BLOCK_WORDS
+from atled.graph.compile.parts import MOST_BYTES
 from atled.graph.compile.step import Slot, Step
 
 _LEAST_BYTES = 1 << 20
@@ -14,7 +15,9 @@ _LEAST_BYTES = 1 << 20
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 
 
-def attach(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool, but: Collection[Step] = ()) -> list[Step]:
+def attach(
+    slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool, alone: set[Step] | None = None
+) -> list[Step]:
     """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
 
     An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
@@ -22,28 +25,16 @@ def attach(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool, but:
     kept in the memory of what is made of it: it never leaves the cache. Changes `slot.memory` for that.
 
     changing: whether steps that change arrays in place, such as updates, may be attached, too, and move for that.
-    but: steps that stay by themselves.
+    alone: receives the steps that are not attached because their own kernels are at hand, while those on ranges would
+        have to be compiled; None: these are attached, too.
     """
     if not any(map(_can_carry, steps)):
         return list(steps)
-    units = _Units(slots, steps)
+    units = _Units(slots, steps, alone)
     for step in steps:
-        if _can_be_carried(step, slots, changing) and step not in but:
+        if _can_be_carried(step, slots, changing):
             units.attach(step)
     return [step for unit in units.order for step in unit]
-
-
-def compiled_alone(slots: Sequence[Slot], steps: Sequence[Step], *, changing: bool) -> set[Step]:
-    """Steps beside one that might carry them whose own kernel is at hand, while that on ranges is not."""
-    carriers = [step for step in steps if _can_carry(step)]
-    beside = {slots[number].memory for step in carriers for number in step.arguments if number >= 0}
-    return {
-        step
-        for step in steps
-        if _can_be_carried(step, slots, changing)
-        and any(number >= 0 and slots[number].memory in beside for number in step.arguments)
-        and _is_at_hand_alone(step)
-    }
 
 
 def _can_carry(step: Step) -> bool:
@@ -64,7 +55,7 @@ def _can_be_carried(step: Step, slots: Sequence[Slot], changing: bool) -> bool:
 
 def _is_at_hand_alone(step: Step) -> bool:
     is_at_hand = None if step.native is None else step.native.is_at_hand
-    return is_at_hand is not None and is_at_hand(False) and not is_at_hand(True)
+    return is_at_hand is not None and not is_at_hand(True) and is_at_hand(False)
 
 
 def _spread_inner(carrier: Step) -> int:
@@ -76,8 +67,9 @@ def _spread_inner(carrier: Step) -> int:
 class _Units:
     """Steps in the order in which they run, those that must stay together as one unit."""
 
-    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step]) -> None:
+    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step], alone: set[Step] | None) -> None:
         self._slots = slots
+        self._alone = alone
         self.order: list[list[Step]] = [[step] for step in steps]
         self._unit_of = dict(zip(steps, self.order, strict=True))
         self._index = {id(unit): position for position, unit in enumerate(self.order)}
@@ -133,7 +125,9 @@ class _Units:
             return False
         (position,) = positions
         word = carrier.native.before[position]
-        if not self._may_join(step, carrier, number, position, word) or not self._join(step, carrier):
+        if not self._may_join(step, carrier, number, position, word) or self._stays_alone(step):
+            return False
+        if not self._join(step, carrier):
             return False
         carrier.carry(step, word)
         share_bytes = carrier.native.range_bytes.get(position, 0)
@@ -153,7 +147,9 @@ class _Units:
         if not positions or not self._is_whole(step, number):
             return False
         word = carrier.native.after[positions[0]]
-        if not self._may_join(step, carrier, number, first + positions[0], word) or not self._join(carrier, step):
+        if not self._may_join(step, carrier, number, first + positions[0], word) or self._stays_alone(step):
+            return False
+        if not self._join(carrier, step):
             return False
         carrier.carry(step, word)
         self._share(number, step.arguments[step.input_count], step, carrier)
@@ -170,9 +166,19 @@ class _Units:
                 return False
         if not self._is_spread(number, step, carrier) or not self._is_free(step, carrier, word):
             return False
-        if not self._are_in_step(step, carrier, carrier) or not self._join(carrier, step):
+        if not self._are_in_step(step, carrier, carrier) or self._stays_alone(step) or not self._join(carrier, step):
             return False
         carrier.carry(step, word)
+        return True
+
+    def _stays_alone(self, step: Step) -> bool:
+        """Whether a step that could be attached is to run by its own kernel; none that makes large arrays."""
+        if self._alone is None or step in self._alone:
+            return self._alone is not None
+        made = sum(self._slots[number].desc.nbytes for number in step.arguments[step.input_count :] if number >= 0)
+        if made > MOST_BYTES or not _is_at_hand_alone(step):
+            return False
+        self._alone.add(step)
         return True
 
     def _is_whole(self, step: Step, number: int) -> bool:

@@ -463,7 +463,7 @@ def _is_at_hand(
     if key not in known:
         native = prepare(decision.implementation, call).native
         asks = None if native is None else native.is_at_hand
-        known[key] = asks is None or asks(False) or asks(True)
+        known[key] = asks is None or asks(None)
     return known[key]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from atled.arrays.place import HOST
 from atled.call import Call, Prepared
-from atled.graph.compile.attachment import attach, compiled_alone
+from atled.graph.compile.attachment import attach
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
 from atled.graph.compile.memory import reuse_memory
@@ -72,10 +72,9 @@ def lower(
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     numbers = map(slots.number_of, values)
     targets = [-1 if value is None else next(numbers) for value in results]
-    changing = not set(apart)
-    alone = compiled_alone(slots.made, steps, changing=changing) if in_parts else ()
+    alone: set[Step] | None = set() if in_parts else None
+    steps = attach(slots.made, steps, changing=not set(apart), alone=alone)
     graph.is_in_parts |= bool(alone)
-    steps = attach(slots.made, steps, changing=changing, but=alone)
     reuse_memory(slots.made, steps)
     return Plan(slots.made, steps, graph, targets)
 

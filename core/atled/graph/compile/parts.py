@@ -27,8 +27,8 @@ class InParts(IntEnum):
     ALL = 2
 
 
-MOST_BYTES = 16 << 20
-"""Of all values of a formula that are stored between its parts: of larger ones the traffic would take as long."""
+MOST_BYTES = 2 << 20
+"""Of what is stored because a formula is in parts, or a step by itself: the workspace for it stays with the thread."""
 
 _SINGLE: np.dtype = np.dtype(np.float32)
 _COMMUTING = frozenset(("*", "+"))

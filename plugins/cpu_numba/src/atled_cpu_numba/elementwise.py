@@ -124,7 +124,7 @@ def _function_count(program: Program, without: frozenset[str] = frozenset()) -> 
 
 
 class _AtHand:
-    """Says whether the kernel of a formula, or that on ranges, needs not be compiled."""
+    """Says whether the kernel of a formula, that on ranges, or one of the two needs not be compiled."""
 
     __slots__ = ("_kernel", "_ranges")
 
@@ -132,10 +132,12 @@ class _AtHand:
         self._kernel = kernel
         self._ranges = ranges
 
-    def __call__(self, on_ranges: bool) -> bool:
-        if on_ranges:
-            return self._ranges is not None and self._ranges.kernel.is_stored()
-        return self._kernel.is_stored()
+    def __call__(self, on_ranges: bool | None) -> bool:
+        kernels = [] if on_ranges else [self._kernel]
+        if on_ranges is not False and self._ranges is not None:
+            kernels.append(self._ranges.kernel)
+        # A first process with a common network is to load no LLVM.
+        return any(kernel.is_near() for kernel in kernels) or any(kernel.is_stored() for kernel in kernels)
 
 
 class _Ranges:

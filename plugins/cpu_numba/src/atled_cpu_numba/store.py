@@ -60,9 +60,13 @@ class _StoredKernel:
             self._fingerprint = hashlib.sha256(identity.encode()).hexdigest()
         return self._fingerprint
 
+    def is_near(self) -> bool:
+        """Whether it is loaded by this process, or in the package: LLVM is not asked, as it is for the store."""
+        return bool(self._address) or self._is_shipped()
+
     def is_stored(self) -> bool:
         """Whether `address` is likely to be quick: loaded by this process, or there is a file in the store."""
-        return bool(self._address) or self._is_shipped() or object_files.is_stored(self.fingerprint())
+        return self.is_near() or object_files.is_stored(self.fingerprint())
 
     def address(self) -> int:
         """Address of the machine code, valid until the process ends, or as long as a transient kernel lives.

@@ -8,6 +8,7 @@ import atled as nn
 import atled.functions as F
 from atled.call import Call
 from atled.plugin import op_spec
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.reduction import any_axes, extremum, groups, log_sum_exp, products, truth, whole_numbers
 
 # Shapes and axes of which none collapses into four groups; the last ones with axes of one element and none.
@@ -27,6 +28,19 @@ EXTREMA = [
     (extremum, "Max", "float32"), (extremum, "Min", "float64"), (extremum, "MaxTies", "float32"),
     (extremum, "ArgMin", "float32"), (log_sum_exp, "LogSumExp", "float32"), (whole_numbers, "Max", "int16"),
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def for_one_thread(monkeypatch):
+    """Kernels that are launched by `run` cannot share the rows of which they consist: a pool would do that."""
+    monkeypatch.setattr(pool, "_chosen_count", 1)
+
+
+@pytest.fixture
+def set_threads():
+    """Sets how many threads work on kernels, until the test ends."""
+    yield pool.set_thread_count
+    pool.set_thread_count(None)
 
 
 def drawn(shape, dtype, op="Sum"):
@@ -158,6 +172,25 @@ def test_a_slice_is_summed_without_a_copy_of_the_whole(axis):
     of_held = F.sum(held, axis=axis)
     of_held.forward()
     np.testing.assert_array_equal(y.d, of_held.d)
+
+
+@pytest.mark.parametrize("shape, axes", [case for case in FULL if np.prod(case[0]) > 20_000])
+@pytest.mark.parametrize("name", ["sum", "max", "prod"])
+def test_threads_that_share_the_work_give_the_same_bits(set_threads, name, shape, axes):
+    x = nn.Variable.from_numpy_array(drawn(shape, "float32", "Prod"), need_grad=True)
+    found = []
+    for threads in (1, 2, 3):
+        set_threads(threads)
+        nn.clear_memory_cache()  # with the plans for another count of threads
+        y = getattr(F, name)(x, axis=axes)
+        y.forward()
+        x.grad.zero()
+        y.backward()
+        found.append((y.d.copy(), x.g.copy()))
+    assert_close(found[0][0], reference(name.capitalize(), x.d, axes)[0], x.size)
+    for each in found[1:]:
+        for one, other in zip(found[0], each, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("config, dtype", [("half", np.float16), ("bf16", ml_dtypes.bfloat16)])
